@@ -1,0 +1,52 @@
+# The commands that a person types. `make 2010` and `make test` need nothing but Python >= 3.11 and make.
+# DATA=path  RHO=fraction  OUT=folder  WORKERS=n  reach the run;  VENV=folder  is where the environment lives.
+
+PYTHON ?= python3
+VENV ?= .venv
+WORKERS ?= $(shell $(PYTHON) -c 'import os; print(os.cpu_count() or 1)')
+
+DAS := $(VENV)/bin/das
+OPTIONS := --workers $(WORKERS) $(if $(DATA),--data $(DATA))
+BUDGET := $(if $(RHO),--set budget.rho=$(RHO))
+RUN_OUT := $(if $(OUT),--out $(OUT))
+STAMP := $(shell date +%Y%m%d-%H%M%S)
+RHOS ?= 1/10,1/2,293764/114921,10,50
+
+.PHONY: 2010 1940 sweep compare test lint bench clean
+
+2010: $(VENV)/.installed
+	$(DAS) run configs/pl94-2010.toml $(OPTIONS) $(BUDGET) $(RUN_OUT)
+
+1940: $(VENV)/.installed
+	$(DAS) run configs/1940.toml $(OPTIONS) $(BUDGET) $(RUN_OUT)
+
+sweep: $(VENV)/.installed
+	$(DAS) sweep configs/pl94-2010.toml $(OPTIONS) --rho $(or $(RHO),$(RHOS)) --out $(or $(OUT),runs/sweep-$(STAMP))
+
+compare: $(VENV)/.installed
+	$(DAS) run configs/pl94-2010.toml $(OPTIONS) $(BUDGET) --out $(or $(OUT),runs/compare-$(STAMP))
+	$(DAS) compare $(or $(OUT),runs/compare-$(STAMP))
+
+test: $(VENV)/.tested lint
+	$(VENV)/bin/python -m pytest
+
+lint: $(VENV)/.tested
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/mypy
+
+bench: $(VENV)/.tested
+	$(VENV)/bin/python -m benchmarks
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build *.egg-info
+
+$(VENV)/.installed: pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "das needs Python 3.11 or newer")'
+	$(PYTHON) -m venv $(VENV)
+	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --editable .
+	touch $@
+
+$(VENV)/.tested: $(VENV)/.installed
+	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[test]'
+	touch $@

@@ -1,0 +1,1 @@
+"""The TopDown disclosure-avoidance system."""

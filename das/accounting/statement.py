@@ -1,0 +1,76 @@
+"""The privacy statement of a release, as data: what was drawn, what it costs, what lies outside."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from typing import Any
+
+from das.accounting.zcdp import bun_steinke, implied, tight
+from das.model.budget import Event, Mechanism, Neighbours
+from das.model.constraint import Constraint, Kind
+
+DELTAS = ("1e-5", "1e-10", "1e-15")
+
+
+def statement(
+    events: Mapping[str, Sequence[Event]],
+    neighbours: Neighbours,
+    delta: Fraction,
+    constraints: Sequence[Constraint],
+    entropy: str,
+    private: bool,
+) -> dict[str, Any]:
+    """``events`` by universe. All totals are exact sums of the events; epsilon figures are conversions."""
+    spent = {u: sum((e.cost for e in es), Fraction(0)) for u, es in events.items()}
+    mechanism = next(e.mechanism for es in events.values() for e in es)
+    total = sum(spent.values(), Fraction(0))
+    return {
+        "private": private,
+        "entropy": entropy,
+        "mechanism": mechanism.value,
+        "neighbours": neighbours.value,
+        mechanism.currency: {**{u: str(c) for u, c in spent.items()}, "total": str(total)},
+        "guarantee": guarantees(mechanism, spent, delta),
+        "outside_the_guarantee": [
+            {"constraint": c.name, "level": c.level, "query": c.query, "sign": c.sign}
+            for c in constraints
+            if c.kind is Kind.INVARIANT
+        ],
+        "ledger": [_line(e) for es in events.values() for e in es],
+    }
+
+
+def guarantees(mechanism: Mechanism, spent: Mapping[str, Fraction], delta: Fraction) -> dict[str, Any]:
+    """The guarantee of each universe by itself and, where there are several, of all together (``total``)."""
+    parts = dict(spent) if len(spent) == 1 else {**spent, "total": sum(spent.values(), Fraction(0))}
+    return {name: _guarantee(mechanism, cost, delta) for name, cost in parts.items()}
+
+
+def _guarantee(mechanism: Mechanism, total: Fraction, delta: Fraction) -> dict[str, Any]:
+    """The total as (epsilon, delta), by each conversion."""
+    if mechanism is Mechanism.GEOMETRIC:
+        return {"epsilon": str(total), "delta": "0"}
+    deltas = {d: Fraction(d) for d in DELTAS} | {str(delta): delta}
+    unique = {v: k for k, v in reversed(deltas.items())}
+    return {
+        "rho": str(total),
+        "implied_epsilon": implied(total),
+        "epsilon": [
+            {"delta": name, "zcdp-tight": tight(total, d), "zcdp-bun-steinke": bun_steinke(total, d)}
+            for d, name in sorted(unique.items(), reverse=True)
+        ],
+    }
+
+
+def _line(e: Event) -> dict[str, Any]:
+    scale = "sigma_sq" if e.mechanism is Mechanism.DISCRETE_GAUSSIAN else "scale"
+    return {
+        "universe": e.universe,
+        "level": e.level,
+        "query": e.query,
+        "units": e.units,
+        "answers": e.answers,
+        scale: str(e.scale),
+        e.mechanism.currency: str(e.cost),
+    }

@@ -1,0 +1,6 @@
+"""How independent work is spread: the standard ``concurrent.futures.Executor`` interface."""
+
+from das.engine.local import executor, in_order
+from das.engine.progress import Progress, Silent
+
+__all__ = ["Progress", "Silent", "executor", "in_order"]

@@ -1,0 +1,49 @@
+"""One tree of errors. Each says what is wrong, where, and what to do about it.
+
+The exit code of the command line is an attribute of the class: 2 where the user can mend the
+matter (arguments, configuration, input), 3 where a run failed for another reason.
+"""
+
+from __future__ import annotations
+
+
+class DasError(Exception):
+    """The root. ``str(error)`` is one message for a person: ``where: what; remedy``."""
+
+    exit_code = 3
+
+    def __init__(self, what: str, *, where: object = None, remedy: str | None = None) -> None:
+        self.what, self.where, self.remedy = what, where, remedy
+        prefix = f"{where}: " if where is not None else ""
+        suffix = f"\n  what to do: {remedy}" if remedy else ""
+        super().__init__(f"{prefix}{what}{suffix}")
+
+
+class UserError(DasError):
+    """Something that the user gave and can mend."""
+
+    exit_code = 2
+
+
+class SpecError(UserError):
+    """A configuration that does not say one complete, consistent run."""
+
+
+class InputError(UserError):
+    """An input file that is not what it should be."""
+
+
+class ReleaseError(UserError):
+    """A release directory that cannot be read back: incomplete, altered or of another layout."""
+
+
+class PrivacyError(DasError):
+    """An operation that would break the stated guarantee. Nothing is released."""
+
+
+class InfeasibleError(DasError):
+    """Constraints that no histogram satisfies together."""
+
+
+class SolverError(DasError):
+    """A solve that ended without an acceptable certificate."""

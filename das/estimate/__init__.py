@@ -1,0 +1,1 @@
+"""From measurements to non-negative, consistent, real-valued histograms."""

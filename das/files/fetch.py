@@ -1,0 +1,329 @@
+"""Official public files: what there is, where it is, and how to fetch it.
+
+Downloads go through ``pooch``: into a temporary file beside the target, retried when the connection
+fails, checked, and only then moved under the final name. So a file under its final name is whole, and a
+second call finds it and downloads nothing.
+
+Sources: the directory listings of https://www2.census.gov; IPUMS USA for the 1940 file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import zipfile
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from das.errors import InputError
+
+CENSUS = "https://www2.census.gov"
+IPUMS_1940 = "https://usa.ipums.org/usa/1940CensusDASTestData.shtml"
+TIMEOUT = 60  #: seconds without an answer before a connection counts as failed
+RETRIES = 2
+
+Progress = Callable[[str, int, int], None]
+"""Called with the file's name, the bytes so far and the bytes in all (0 where the server does not say)."""
+
+
+class State(NamedTuple):
+    """A state or equivalent: postal abbreviation, FIPS code, census division (0 = none) and name."""
+
+    usps: str
+    fips: str
+    division: int
+    name: str
+
+
+STATES = tuple(
+    State(usps, fips, int(division), name)
+    for usps, fips, division, name in (
+        line.split(maxsplit=3)
+        for line in """\
+AL 01 6 Alabama
+AK 02 9 Alaska
+AZ 04 8 Arizona
+AR 05 7 Arkansas
+CA 06 9 California
+CO 08 8 Colorado
+CT 09 1 Connecticut
+DE 10 5 Delaware
+DC 11 5 District of Columbia
+FL 12 5 Florida
+GA 13 5 Georgia
+HI 15 9 Hawaii
+ID 16 8 Idaho
+IL 17 3 Illinois
+IN 18 3 Indiana
+IA 19 4 Iowa
+KS 20 4 Kansas
+KY 21 6 Kentucky
+LA 22 7 Louisiana
+ME 23 1 Maine
+MD 24 5 Maryland
+MA 25 1 Massachusetts
+MI 26 3 Michigan
+MN 27 4 Minnesota
+MS 28 6 Mississippi
+MO 29 4 Missouri
+MT 30 8 Montana
+NE 31 4 Nebraska
+NV 32 8 Nevada
+NH 33 1 New Hampshire
+NJ 34 2 New Jersey
+NM 35 8 New Mexico
+NY 36 2 New York
+NC 37 5 North Carolina
+ND 38 4 North Dakota
+OH 39 3 Ohio
+OK 40 7 Oklahoma
+OR 41 9 Oregon
+PA 42 2 Pennsylvania
+RI 44 1 Rhode Island
+SC 45 5 South Carolina
+SD 46 4 South Dakota
+TN 47 6 Tennessee
+TX 48 7 Texas
+UT 49 8 Utah
+VT 50 1 Vermont
+VA 51 5 Virginia
+WA 53 9 Washington
+WV 54 5 West Virginia
+WI 55 3 Wisconsin
+WY 56 8 Wyoming
+PR 72 0 Puerto Rico""".splitlines()
+    )
+)
+#: Census region (1 to 4) of each division.
+REGION_OF_DIVISION = (9, 1, 1, 2, 2, 3, 3, 3, 4, 4)
+
+#: Digests checked against files at hand; the others are not published by the source.
+KNOWN_SHA256 = {"pl94-2010-ri": "277ec30be6957ea23edaab8e731caa968c2244e37af582f9229c3fdba5f3e40e"}
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One official file: ``url`` is where it is, or, when ``manual``, the page where a person asks for it.
+
+    ``members`` are the names that the zip must contain.
+    """
+
+    name: str
+    url: str
+    description: str
+    members: tuple[str, ...] = ()
+    sha256: str | None = None
+    manual: bool = False
+
+    @property
+    def filename(self) -> str:
+        return self.url.rsplit("/", 1)[1]
+
+
+@cache
+def catalog() -> tuple[Entry, ...]:
+    """Every file that ``fetch`` knows: three families of 52 (states, DC, Puerto Rico), and the 1940 file.
+
+    >>> [e.url for e in catalog() if e.name == "pl94-2010-dc"]
+    ['https://www2.census.gov/census_2010/01-Redistricting_File--PL_94-171/District_of_Columbia/dc2010.pl.zip']
+    """
+    entries = [_entry(family, state) for family in _FAMILIES for state in STATES]
+    about = "1940 Census, EXT1940USCB, persons and households (7.4 GB compressed; free registration)"
+    return (*entries, Entry("ext1940", IPUMS_1940, about, manual=True))
+
+
+class _Family(NamedTuple):
+    name: str
+    path: str
+    suffix: str
+    about: str
+    members: tuple[str, ...]
+
+
+_FAMILIES = (
+    _Family(
+        "pl94-2010",
+        "census_2010/01-Redistricting_File--PL_94-171",
+        "2010.pl.zip",
+        "2010 redistricting data (P.L. 94-171)",
+        ("{ss}geo2010.pl", "{ss}000012010.pl", "{ss}000022010.pl"),
+    ),
+    _Family(
+        "pl94-2020",
+        "programs-surveys/decennial/2020/data/01-Redistricting_File--PL_94-171",
+        "2020.pl.zip",
+        "2020 redistricting data (P.L. 94-171)",
+        ("{ss}geo2020.pl", "{ss}000012020.pl", "{ss}000022020.pl", "{ss}000032020.pl"),
+    ),
+    _Family(
+        "sf1-2010",
+        "census_2010/04-Summary_File_1",
+        "2010.sf1.zip",
+        "2010 Summary File 1 (group quarters by type: table P42)",
+        ("{ss}geo2010.sf1", "{ss}000062010.sf1"),
+    ),
+)
+
+
+def _entry(family: _Family, state: State) -> Entry:
+    ss = state.usps.lower()
+    name = f"{family.name}-{ss}"
+    return Entry(
+        name,
+        f"{CENSUS}/{family.path}/{state.name.replace(' ', '_')}/{ss}{family.suffix}",
+        f"{state.name}: {family.about}",
+        tuple(m.format(ss=ss) for m in family.members),
+        KNOWN_SHA256.get(name),
+    )
+
+
+def fetch(
+    names: Sequence[str],
+    directory: Path,
+    *,
+    base_url: str | None = None,
+    sha256: Mapping[str, str] | None = None,
+    progress: Progress | None = None,
+) -> list[Path]:
+    """Download the files called ``names`` into ``directory``; those that are there already are only checked.
+
+    Parameters
+    ----------
+    base_url : stands for ``https://www2.census.gov``: a mirror with the same paths.
+    sha256 : expected digests by name, beside those built in.
+
+    Returns
+    -------
+    The paths, in the order of ``names``.
+
+    Raises
+    ------
+    InputError : an unknown name; a file that only a person can ask for; no network; a missing page; a
+        file that is not the zip it should be, or has another digest. All names are looked up before the
+        first download, and a file that fails its check is never left under its final name.
+    """
+    known = {e.name: e for e in catalog()}
+    entries = [_lookup(name, known) for name in names]
+    digests = sha256 or {}
+    return [_get(e, Path(directory), base_url or CENSUS, digests.get(e.name, e.sha256), progress) for e in entries]
+
+
+def _lookup(name: str, known: Mapping[str, Entry]) -> Entry:
+    if name not in known:
+        raise InputError(
+            f"no official file is called {name!r}",
+            where="fetch",
+            remedy="run 'das data list' for the names: pl94-2010-ri, pl94-2020-tx, sf1-2010-dc, ...",
+        )
+    entry = known[name]
+    if entry.manual:
+        raise InputError(
+            f"{name} cannot be downloaded automatically: its owner asks each user to register",
+            where="fetch",
+            remedy=f"register (free) at {entry.url}, download EXT1940USCB.dat.gz there, and give its path with --data",
+        )
+    return entry
+
+
+def _get(entry: Entry, directory: Path, base_url: str, sha256: str | None, progress: Progress | None) -> Path:
+    target = directory / entry.filename
+    if target.exists():
+        try:
+            _check(target, entry, sha256)
+        except InputError as error:
+            remedy = "delete it, or move it away, and fetch again"
+            raise InputError(f"the file that is there already is not the official one: {error.what}",
+                             where=target, remedy=remedy) from None  # fmt: skip
+        return target
+    _download(entry, directory, entry.url.replace(CENSUS, base_url.rstrip("/"), 1), sha256, progress)
+    return target
+
+
+def _download(entry: Entry, directory: Path, url: str, sha256: str | None, progress: Progress | None) -> None:
+    import pooch
+    import requests
+
+    pooch.get_logger().setLevel("WARNING")
+    bar = _Bar(entry.filename, progress) if progress else False
+    http = pooch.HTTPDownloader(progressbar=bar, chunk_size=1 << 20, timeout=TIMEOUT)
+
+    def download(source: str, output: str, _: object) -> None:
+        try:
+            http(source, output, None)
+        except requests.HTTPError as error:
+            response = error.response
+            if response is None or response.status_code >= 500:
+                raise
+            raise InputError(
+                f"the server answers {response.status_code} ({response.reason})",
+                where=url,
+                remedy="open the address in a browser; where the file has moved, download it by hand",
+            ) from None
+        _check(Path(output), entry, sha256, url)
+
+    store = pooch.create(directory, "", urls={entry.filename: url}, registry={entry.filename: None},
+                         retry_if_failed=RETRIES)  # fmt: skip
+    try:
+        store.fetch(entry.filename, downloader=download)
+    except requests.RequestException as error:
+        raise InputError(
+            f"the download failed after {RETRIES + 1} attempts ({type(error).__name__})",
+            where=url,
+            remedy="check the network and proxy settings, or download the file by hand and give its path with --data",
+        ) from error
+    except OSError as error:
+        raise InputError(
+            f"cannot write the file: {error.strerror or error}", where=directory / entry.filename
+        ) from error
+
+
+def _check(path: Path, entry: Entry, sha256: str | None, where: object | None = None) -> None:
+    """Refuse what is not a whole zip with the expected members and digest."""
+    where = where or path
+    with path.open("rb") as f:
+        head = f.read(512)
+    if head.lstrip()[:1] == b"<":
+        raise InputError(
+            "this is a web page, not a zip file",
+            where=where,
+            remedy="a proxy or log-in page may stand in the way; open the address in a browser",
+        )
+    again = "fetch it again; if that does not help, download it by hand"
+    try:
+        with zipfile.ZipFile(path) as z:
+            present, damaged = set(z.namelist()), z.testzip()
+    except (zipfile.BadZipFile, zlib.error, EOFError, OSError) as error:
+        raise InputError("this is not a readable zip file: cut short or damaged", where=where, remedy=again) from error
+    if damaged:
+        raise InputError(f"member {damaged!r} is damaged", where=where, remedy=again)
+    if missing := [m for m in entry.members if m not in present]:
+        raise InputError(
+            f"the zip file has no member {missing[0]!r}", where=where, remedy="is it the file of another state?"
+        )
+    if sha256 is not None and (digest := _sha256(path)) != sha256.lower():
+        raise InputError(f"SHA-256 is {digest}, not {sha256}", where=where, remedy=again)
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as f:
+        return hashlib.file_digest(f, "sha256").hexdigest()
+
+
+class _Bar:
+    """The progress object that ``pooch`` drives."""
+
+    def __init__(self, name: str, report: Callable[[str, int, int], Any]) -> None:
+        self.name, self.report, self.total, self.done = name, report, 0, 0
+
+    def update(self, size: int) -> None:
+        self.done = min(self.done + size, self.total) if self.total else self.done + size
+        self.report(self.name, self.done, self.total)
+
+    def reset(self) -> None:
+        self.done = 0
+
+    def close(self) -> None:
+        """Nothing to do: the caller draws the bar."""

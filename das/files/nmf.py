@@ -1,0 +1,261 @@
+"""Noisy measurement files: Parquet in the layout of the Bureau's 2020 publication.
+
+``<root>/<Level>.parquet/{DPQuery,Constraint}[/State=<code>]/part-*.parquet``, one row for each unit and
+query (or constraint). Columns: ``geocode``; ``query_name`` (``<query>_dpq``, ``<name>_con``); one string
+column for each attribute, holding ``*`` (summed out), ``detailed``, or the name of a grouping;
+``query_shape`` and ``value`` (lists of integers, C order); ``variance`` (float32) or ``sign``.
+
+A part holds one batch of units, with one row group for each query, so that one query of one level is read
+without touching the others.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from das.errors import ReleaseError
+from das.model.constraint import Constraint
+from das.model.measurement import Measurement
+from das.model.query import Query
+from das.model.schema import Schema
+from das.model.spine import Spine
+
+_LEVEL_OF_PARTITION = "State"
+_LOST = "the release is incomplete or altered: get it again from where it was published"
+
+
+def write(root: Path, level: str, schema: Schema, spine: Spine, measurements: Iterable[Measurement]) -> None:
+    """Write all measurements of a level as they come; the level appears whole or not at all."""
+    final = root / f"{level}.parquet"
+    draft = root / f".{level}.parquet.tmp"
+    shutil.rmtree(draft, ignore_errors=True)
+    partition = _partition(spine, level)
+    for number, batch in enumerate(_batches(measurements)):
+        for where, a, b in _runs(partition, batch[0].start, len(batch[0].values)):
+            folder = draft / "DPQuery" / where
+            folder.mkdir(parents=True, exist_ok=True)
+            tables = [_rows(m, a, b, schema.query(m.query), schema, spine) for m in batch]
+            _write_part(folder / f"part-{number:05d}.parquet", tables)
+    _publish(draft, final)
+
+
+def write_constraints(root: Path, schema: Schema, spine: Spine, constraints: Sequence[Constraint]) -> None:
+    """Add the constraint rows of the levels they stand at."""
+    for level in dict.fromkeys(c.level for c in constraints):
+        partition = _partition(spine, level)
+        here = [c for c in constraints if c.level == level]
+        for where, a, b in _runs(partition, 0, spine.units(level)):
+            folder = root / f"{level}.parquet" / "Constraint" / where
+            folder.mkdir(parents=True, exist_ok=True)
+            tables = [_constraint_rows(c, a, b, schema.query(c.query), schema, spine) for c in here]
+            _write_part(folder / "part-00000.parquet", tables)
+
+
+def _publish(draft: Path, final: Path) -> None:
+    draft.mkdir(parents=True, exist_ok=True)
+    if final.exists():
+        shutil.rmtree(final)
+    draft.rename(final)
+
+
+def _batches(measurements: Iterable[Measurement]) -> Iterator[list[Measurement]]:
+    """Measurements of the same units stand together."""
+    batch: list[Measurement] = []
+    for m in measurements:
+        if batch and m.start != batch[0].start:
+            yield batch
+            batch = []
+        batch.append(m)
+    if batch:
+        yield batch
+
+
+def _partition(spine: Spine, level: str) -> NDArray[np.str_]:
+    """The folder of each unit: its state where there is such a level at or above it, else the level itself."""
+    if _LEVEL_OF_PARTITION in spine.levels and spine.index(level) >= spine.index(_LEVEL_OF_PARTITION):
+        codes = spine.codes[spine.index(_LEVEL_OF_PARTITION)]
+        return np.char.add(f"{_LEVEL_OF_PARTITION}=", codes)[spine.up(level, _LEVEL_OF_PARTITION)]
+    return np.full(spine.units(level), "")
+
+
+def _runs(partition: NDArray[np.str_], start: int, n: int) -> Iterator[tuple[str, int, int]]:
+    """Runs of equal folders among units start:start+n, as offsets into the batch."""
+    here = partition[start : start + n]
+    cuts = [0, *(np.flatnonzero(here[1:] != here[:-1]) + 1).tolist(), n]
+    for a, b in pairwise(cuts):
+        yield str(here[a]), a, b
+
+
+def _rows(m: Measurement, a: int, b: int, query: Query, schema: Schema, spine: Spine) -> pa.Table:
+    columns = _describe(m.level, m.start + a, b - a, f"{m.query}_dpq", query, schema, spine)
+    columns["value"] = _lists(m.values[a:b])
+    columns["variance"] = pa.array(m.variance[a:b].astype(np.float32))
+    return pa.table(columns)
+
+
+def _constraint_rows(c: Constraint, a: int, b: int, query: Query, schema: Schema, spine: Spine) -> pa.Table:
+    columns = _describe(c.level, a, b - a, f"{c.name}_con", query, schema, spine)
+    columns["value"] = _lists(c.bound[a:b])
+    columns["sign"] = pa.array([c.sign] * (b - a))
+    return pa.table(columns)
+
+
+def _describe(
+    level: str, start: int, n: int, name: str, query: Query, schema: Schema, spine: Spine
+) -> dict[str, pa.Array]:
+    codes = spine.codes[spine.index(level)][start : start + n]
+    columns = {"geocode": pa.array(codes), "query_name": pa.array([name] * n)}
+    for attribute, grouping in zip(schema.attributes, query.groupings, strict=True):
+        label = "*" if grouping.is_total else "detailed" if grouping.is_detailed else grouping.name
+        columns[attribute.name] = pa.array([label] * n)
+    shape = np.tile(np.array(query.shape, dtype=np.int32), (n, 1))
+    columns["query_shape"] = _lists(shape)
+    return columns
+
+
+def _lists(values: NDArray[np.generic]) -> pa.ListArray:
+    """Rows of an array as lists; int32 where every value fits."""
+    info = np.iinfo(np.int32)
+    if values.size == 0 or (values.min() >= info.min and values.max() <= info.max):
+        values = values.astype(np.int32, copy=False)
+    n, width = values.shape
+    offsets = np.arange(n + 1, dtype=np.int32) * np.int32(width)
+    return pa.ListArray.from_arrays(pa.array(offsets), pa.array(values.ravel()))
+
+
+def _write_part(path: Path, tables: Sequence[pa.Table]) -> None:
+    wide = any(t.schema.field("value").type.value_type == pa.int64() for t in tables)
+    if wide:
+        tables = [t.set_column(t.schema.get_field_index("value"), "value", t["value"].cast(pa.list_(pa.int64())))
+                  for t in tables]  # fmt: skip
+    with pq.ParquetWriter(path, tables[0].schema, compression="zstd", use_dictionary=True) as writer:
+        for t in tables:
+            writer.write_table(t, row_group_size=max(1, t.num_rows))
+
+
+# --- reading -----------------------------------------------------------------------------------------------
+
+
+class NmfReader:
+    """Measurements of one published directory, read a slice of units at a time."""
+
+    def __init__(self, root: Path, spine: Spine) -> None:
+        self.root, self.spine = Path(root), spine
+        self._parts: dict[str, list[_Part]] = {}
+
+    def queries(self, level: str) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(name for part in self._level(level) for name, _ in part.groups))
+
+    def read(self, level: str, query: str, start: int, stop: int) -> Measurement:
+        """Units ``start:stop``; every one of them must be in the files, once."""
+        values: NDArray[np.int64] | None = None
+        variance = np.zeros(stop - start)
+        for part in self._level(level):
+            if not (part.first < stop and part.last >= start):
+                continue
+            unit, got, var = _load(part.path, part.group_of(query), self.spine, level)
+            keep = (unit >= start) & (unit < stop)
+            if values is None:
+                values = np.zeros((stop - start, got.shape[1]), dtype=np.int64)
+            values[unit[keep] - start], variance[unit[keep] - start] = got[keep], var[keep]
+        if values is None or not (variance > 0).all():
+            raise ReleaseError(
+                f"no measurement of {query!r} for some units of {level!r}", where=self.root, remedy=_LOST
+            )
+        return Measurement(level, query, start, values, variance)
+
+    def constraints(self, level: str) -> dict[str, tuple[str, NDArray[np.int64]]]:
+        """Constraint rows of a level: name -> (sign, bounds of shape (units, answers))."""
+        found: dict[str, tuple[str, NDArray[np.int64]]] = {}
+        for path in sorted((self.root / f"{level}.parquet" / "Constraint").rglob("*.parquet")):
+            table = _open(path).read()
+            names = np.array(table["query_name"].to_pylist())
+            unit = _units(table["geocode"], self.spine, level, path)
+            for name in dict.fromkeys(names.tolist()):
+                rows = np.flatnonzero(names == name)
+                got = np.array(table["value"].take(pa.array(rows)).to_pylist(), dtype=np.int64)
+                sign = table["sign"][int(rows[0])].as_py()
+                key = name.removesuffix("_con")
+                if key not in found:
+                    found[key] = (sign, np.full((self.spine.units(level), got.shape[1]), -1, dtype=np.int64))
+                found[key][1][unit[rows]] = got
+        for key, (_, bound) in found.items():
+            if (bound < 0).any():
+                raise ReleaseError(
+                    f"constraint {key!r} is missing for a unit of {level!r}", where=self.root, remedy=_LOST
+                )
+        return found
+
+    def _level(self, level: str) -> list[_Part]:
+        if level not in self._parts:
+            folder = self.root / f"{level}.parquet" / "DPQuery"
+            paths = sorted(folder.rglob("*.parquet"))
+            if not paths:
+                raise ReleaseError(f"no measurements of level {level!r}", where=folder, remedy=_LOST)
+            self._parts[level] = sorted((_Part(p, self.spine, level) for p in paths), key=lambda p: p.first)
+        return self._parts[level]
+
+
+class _Part:
+    """One file: which queries its row groups hold, and the range of its units."""
+
+    def __init__(self, path: Path, spine: Spine, level: str) -> None:
+        self.path = path
+        meta = _open(path).metadata
+        column = next(i for i in range(meta.num_columns) if meta.schema.column(i).path == "query_name")
+        self.groups = []
+        for g in range(meta.num_row_groups):
+            stats = meta.row_group(g).column(column).statistics
+            if stats is None or stats.min != stats.max:
+                raise ReleaseError(f"row group {g} mixes queries", where=path, remedy=_LOST)
+            self.groups.append((stats.min.removesuffix("_dpq"), g))
+        unit = _units(_open(path).read_row_group(0, columns=["geocode"])["geocode"], spine, level, path)
+        self.first, self.last = int(unit.min()), int(unit.max())
+
+    def group_of(self, query: str) -> int:
+        for name, g in self.groups:
+            if name == query:
+                return g
+        raise ReleaseError(f"query {query!r} is not in this file", where=self.path, remedy=_LOST)
+
+
+def _open(path: Path) -> pq.ParquetFile:
+    try:
+        return pq.ParquetFile(path)
+    except (OSError, pa.ArrowInvalid) as error:
+        raise ReleaseError(f"not a readable Parquet file ({error})", where=path, remedy=_LOST) from None
+
+
+def _load(
+    path: Path, group: int, spine: Spine, level: str
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
+    try:
+        table = _open(path).read_row_group(group, columns=["geocode", "value", "variance"])
+    except (OSError, pa.ArrowInvalid) as error:
+        raise ReleaseError(f"cannot be read ({error})", where=path, remedy=_LOST) from None
+    lists = table["value"].combine_chunks()
+    lists = lists.chunk(0) if isinstance(lists, pa.ChunkedArray) else lists
+    flat = lists.flatten().to_numpy(zero_copy_only=False)
+    width = len(flat) // max(1, len(lists))
+    if width * len(lists) != len(flat):
+        raise ReleaseError("lists of different lengths under one query", where=path, remedy=_LOST)
+    variance = table["variance"].to_numpy().astype(np.float64)
+    unit = _units(table["geocode"], spine, level, path)
+    return unit, flat.reshape(len(lists), width).astype(np.int64), variance
+
+
+def _units(column: pa.ChunkedArray, spine: Spine, level: str, path: Path) -> NDArray[np.int64]:
+    """Unit numbers of geocodes."""
+    wanted = np.array(column.to_pylist(), dtype=str)
+    unit = spine.find(level, wanted)
+    if (unit < 0).any():
+        raise ReleaseError(f"geocode {wanted[unit < 0][0]!r} is not a unit of {level!r}", where=path, remedy=_LOST)
+    return unit

@@ -1,0 +1,111 @@
+"""Published tables as CSV: ``<Table>_<Level>.csv``, a header of GEOCODE and field names, one row per unit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pacsv
+from numpy.typing import NDArray
+
+from das.errors import InputError, ReleaseError
+from das.model.histogram import Histogram
+from das.tables import Table
+
+GEOCODE = "GEOCODE"
+#: Values of a table held at once.
+BATCH = 1 << 22
+
+
+def write(
+    directory: Path,
+    level: str,
+    codes: NDArray[np.str_],
+    tables: Sequence[Table],
+    h: Histogram,
+    *,
+    batch: int = BATCH,
+) -> list[Path]:
+    """Write the tables of one level; return their files, in the order of ``tables``.
+
+    All tables are written under temporary names first: after a failure none of them has changed.
+
+    Raises:
+        InputError: codes that do not fit the histogram, or that hold a comma, a quote or a line break.
+    """
+    if len(codes) != h.units:
+        raise InputError(f"{len(codes)} codes for {h.units} units", where=f"tables of level {level!r}")
+    directory.mkdir(parents=True, exist_ok=True)
+    paths = [directory / f"{table.name}_{level}.csv" for table in tables]
+    partial = [path.with_name(f".{path.name}.partial") for path in paths]
+    try:
+        for table, path in zip(tables, partial, strict=True):
+            _write_one(path, table, codes, h, max(1, batch // len(table.columns)))
+    except pa.ArrowInvalid as e:
+        raise InputError(f"a code cannot stand in a CSV file ({e})", where=f"level {level!r}") from None
+    else:
+        for path, name in zip(partial, paths, strict=True):
+            path.replace(name)
+    finally:
+        for path in partial:
+            path.unlink(missing_ok=True)
+    return paths
+
+
+def _write_one(path: Path, table: Table, codes: NDArray[np.str_], h: Histogram, units: int) -> None:
+    options = pacsv.WriteOptions(include_header=False, quoting_style="none")
+    with path.open("wb") as file:
+        file.write((",".join((GEOCODE, *table.columns)) + "\n").encode())
+        for start in range(0, h.units, units):
+            stop = min(start + units, h.units)
+            values = np.ascontiguousarray(table.values(h.rows(start, stop)).T)
+            columns = [pa.array(codes[start:stop], pa.string()), *map(pa.array, values)]
+            pacsv.write_csv(pa.table(columns, names=[GEOCODE, *table.columns]), file, options)
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """A table as it was read: ``values`` has shape ``(units, columns)``."""
+
+    codes: NDArray[np.str_]
+    columns: tuple[str, ...]
+    values: NDArray[np.int64]
+
+
+def read(path: Path) -> Rows:
+    """Read one table.
+
+    Raises:
+        InputError: no such file, no GEOCODE column, or something other than whole numbers in the others.
+    """
+    try:
+        with path.open(encoding="utf-8") as file:
+            header = file.readline().rstrip("\n").split(",")
+        kinds = {c: pa.int64() for c in header[1:]} | {GEOCODE: pa.string()}
+        table = pacsv.read_csv(path, convert_options=pacsv.ConvertOptions(column_types=kinds))
+    except (OSError, pa.ArrowInvalid, UnicodeDecodeError) as e:
+        raise InputError(f"not readable as a published table ({e})", where=path) from None
+    if header[0] != GEOCODE or any(c.null_count for c in table.columns):
+        raise InputError(f"the first column is {header[0]!r}, or a value is missing", where=path)
+    values = np.stack([c.to_numpy() for c in table.columns[1:]], axis=1)
+    return Rows(table.column(GEOCODE).to_numpy().astype(str), tuple(header[1:]), values)
+
+
+def verify(directory: Path, level: str, codes: NDArray[np.str_], tables: Sequence[Table], h: Histogram) -> None:
+    """Read the tables of one level back and hold them against the histogram.
+
+    Raises:
+        ReleaseError: naming the table and the first unit and field that differ.
+    """
+    for table in tables:
+        path = directory / f"{table.name}_{level}.csv"
+        rows = read(path)
+        if rows.columns != table.columns or not np.array_equal(rows.codes, codes):
+            raise ReleaseError("other fields or other units than the release has", where=path)
+        wrong = np.argwhere(rows.values != table.values(h))
+        if len(wrong):
+            u, j = wrong[0]
+            raise ReleaseError(f"{table.columns[j]} of unit {codes[u]} is {rows.values[u, j]}", where=path)

@@ -1,0 +1,95 @@
+"""The folders of a run: ``release/`` may be published, ``confidential/`` never."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from das.errors import ReleaseError, SpecError, UserError
+
+
+class RunDirectory:
+    """Paths of one run, and writing that is whole or not at all."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = Path(root)
+        self.release = self.root / "release"
+        self.confidential = self.root / "confidential"
+        self.manifest = self.root / "manifest.json"
+        self.errors = self.confidential / "evaluation" / "errors.csv"
+        self.unit_errors = self.confidential / "evaluation" / "errors-units.csv"
+        self.report = self.confidential / "report.html"
+
+    def create(self, *, confidential: bool = True) -> None:
+        """Make the folders. A folder with anything in it is refused: a run never replaces another."""
+        self.refuse_if_taken()
+        try:
+            self.release.mkdir(parents=True)
+            if confidential:
+                self.confidential.mkdir(mode=0o700)
+        except OSError as error:
+            raise UserError(
+                f"cannot be created ({error.strerror})", where=self.root, remedy="choose another --out"
+            ) from None
+
+    def refuse_if_taken(self) -> None:
+        if self.root.exists() and (not self.root.is_dir() or any(self.root.iterdir())):
+            raise UserError("is there already, and not empty", where=self.root,
+                            remedy="choose another --out; a run is never overwritten")  # fmt: skip
+
+    def nmf(self, universe: str) -> Path:
+        return nmf_folder(self.release, universe)
+
+    def digests(self) -> dict[str, str]:
+        """SHA-256 of every file of the release, by its path."""
+        files = sorted(p for p in self.release.rglob("*") if p.is_file())
+        return {str(p.relative_to(self.root)): _digest(p) for p in files}
+
+    def read_manifest(self) -> dict[str, Any]:
+        return read_json(self.manifest)
+
+
+def nmf_folder(release: Path, universe: str) -> Path:
+    """Persons are in ``nmf``, as published; other universes beside it."""
+    return release / ("nmf" if universe == "persons" else f"nmf-{universe}")
+
+
+def read_text(path: Path, what: str) -> str:
+    """A text file that a user names. Raises :class:`SpecError` where it is missing or not UTF-8."""
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise SpecError(f"there is no such {what}", where=path, remedy="check the path") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise SpecError(f"this {what} cannot be read ({error})", where=path) from None
+
+
+def write_text(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_name(f".{path.name}.tmp")
+    draft.write_text(text, encoding="utf-8")
+    draft.replace(path)
+
+
+def write_json(path: Path, value: Mapping[str, Any]) -> None:
+    write_text(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ReleaseError(
+            f"cannot be read ({error})", where=path, remedy="is this the folder of a finished run?"
+        ) from None
+    if not isinstance(value, dict):
+        raise ReleaseError("is not a JSON object", where=path, remedy="is this the folder of a finished run?")
+    return value
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()

@@ -1,0 +1,35 @@
+"""The true histogram of the lowest level, kept in ``confidential/`` so that a run can be evaluated again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from das.errors import ReleaseError
+from das.model.confidential import Confidential
+from das.model.histogram import Histogram
+
+
+def write(path: Path, truth: Confidential[Histogram]) -> None:
+    h = truth.open("to keep it in the confidential part of the run")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_name(f".{path.name}.tmp")
+    table = pa.table({"unit": h.unit, "cell": h.cell, "count": h.count})
+    table = table.replace_schema_metadata({"units": str(h.units), "cells": str(h.cells)})
+    pq.write_table(table, draft, compression="zstd")
+    draft.replace(path)
+
+
+def read(path: Path) -> Confidential[Histogram]:
+    try:
+        table = pq.read_table(path)
+        meta = table.schema.metadata
+        units, cells = int(meta[b"units"]), int(meta[b"cells"])
+        columns = (table[c].to_numpy().astype(np.int64) for c in ("unit", "cell", "count"))
+    except (OSError, pa.ArrowInvalid, KeyError, TypeError) as error:
+        raise ReleaseError(f"the true counts cannot be read ({error})", where=path,
+                           remedy="evaluation needs the confidential part of the run, as it was written") from None  # fmt: skip
+    return Confidential(Histogram.of(units, cells, *columns))

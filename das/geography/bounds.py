@@ -1,0 +1,131 @@
+r"""Constraints to bounds: what each unit of each level may hold.
+
+With structures :math:`n_{ug}` (housing units for :math:`g = 0`, facilities of type :math:`g` otherwise),
+households may be empty and each facility holds somebody:
+
+.. math:: l_{u0} = 0, \quad l_{ug} = n_{ug}\ (g \ge 1), \qquad h_{ug} = 99{,}999\, n_{ug},
+
+the Bureau's bounds, added up from the lowest level to every other. Known totals are added up from their
+own level to those above. Below that level they are unknown.
+
+*Reach.* Can a histogram with group sums :math:`y` be shared out among descendants :math:`d` with known
+totals :math:`t_d`? That is a transport problem with bounds on its arcs; by max-flow min-cut it is feasible
+if and only if for every subset :math:`T` of groups
+
+.. math:: \sum_{g \in T} y_g \le f(T) = \sum_d \min\Bigl(\sum_{g \in T} h_{dg},\; t_d - \sum_{g \notin T} l_{dg}\Bigr).
+
+Estimating the levels above inside these bounds makes every later problem feasible, by construction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from das.model.constraint import Bounds
+from das.model.schema import Schema
+from das.model.spine import Spine
+
+#: No unit holds more persons than this for each structure (the Bureau's bound).
+MOST_IN_A_STRUCTURE = 99_999
+NO_LIMIT = 1 << 40
+#: Subsets of the groups are listed up to this many groups.
+MOST_GROUPS = 10
+
+
+def lowest(
+    schema: Schema,
+    structures: NDArray[np.int64] | None,
+    *,
+    housing_units: bool = True,
+    group_quarters: bool = True,
+) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
+    """Lower and upper bounds of the dwelling groups of the lowest units, from their structures.
+
+    ``structures`` has shape (units, dwelling levels). ``None`` where nothing bounds the groups: no dwelling
+    attribute, no structures, or both constraints switched off.
+    """
+    if schema.dwelling is None or structures is None or not (housing_units or group_quarters):
+        return None
+    lower, upper = np.zeros_like(structures), np.full_like(structures, NO_LIMIT)
+    if group_quarters:
+        lower[:, 1:], upper[:, 1:] = structures[:, 1:], structures[:, 1:] * MOST_IN_A_STRUCTURE
+    if housing_units:
+        upper[:, 0] = structures[:, 0] * MOST_IN_A_STRUCTURE
+    return lower, upper
+
+
+def bounds(
+    schema: Schema,
+    spine: Spine,
+    low_high: tuple[NDArray[np.int64], NDArray[np.int64]] | None,
+    total: NDArray[np.int64] | None,
+    total_level: str | None,
+) -> dict[str, Bounds]:
+    """Bounds of every level from those of the lowest (see :func:`lowest`; ``None``: no bound) and the known
+    totals of ``total_level``."""
+    units = spine.units(spine.levels[-1])
+    if schema.dwelling is None:
+        group, groups = np.zeros(schema.cells, dtype=np.intp), 1
+    else:
+        group, groups = schema.level_of(schema.dwelling), len(schema.attribute(schema.dwelling).levels)
+    if low_high is None:
+        lower = np.zeros((units, groups), dtype=np.int64)
+        upper = lower + NO_LIMIT
+    else:
+        lower, upper = low_high
+    known = _totals_up(spine, total, total_level)
+    out: dict[str, Bounds] = {}
+    reach: NDArray[np.int64] | None = None
+    for depth in range(len(spine) - 1, -1, -1):
+        level = spine.levels[depth]
+        here = known.get(level)
+        if level == total_level:
+            reach = _reach(lower, upper, known[level])
+        need = reach is not None and here is not None and level != total_level
+        keep = need and not _implied(reach, lower, upper, here)  # type: ignore[arg-type]
+        out[level] = Bounds(group, lower, upper, here, schema.possible, reach if keep else None)
+        if depth:
+            n, parent = len(spine.codes[depth - 1]), spine.parent[depth]
+            lower, upper = (_add_up(a, parent, n) for a in (lower, upper))
+            reach = None if reach is None else _add_up(reach, parent, n)
+    return {level: out[level] for level in spine.levels}
+
+
+def _totals_up(spine: Spine, total: NDArray[np.int64] | None, level: str | None) -> Mapping[str, NDArray[np.int64]]:
+    if total is None or level is None:
+        return {}
+    known = {level: total}
+    for depth in range(spine.index(level), 0, -1):
+        total = _add_up(total[:, None], spine.parent[depth], len(spine.codes[depth - 1]))[:, 0]
+        known[spine.levels[depth - 1]] = total
+    return known
+
+
+def _subsets(values: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Sums over every subset of the columns: ``(units, groups) -> (units, 2^groups)``."""
+    member = (np.arange(1 << values.shape[1])[:, None] >> np.arange(values.shape[1])) & 1
+    return values @ member.T
+
+
+def _reach(lower: NDArray[np.int64], upper: NDArray[np.int64], total: NDArray[np.int64]) -> NDArray[np.int64] | None:
+    """f(T) of each unit with a known total. ``None`` for more groups than subsets can be listed for: the
+    later problems then may turn out infeasible, which the solver reports."""
+    if upper.shape[1] > MOST_GROUPS:
+        return None
+    elsewhere = lower.sum(axis=1, keepdims=True) - _subsets(lower)
+    return np.minimum(_subsets(upper), total[:, None] - elsewhere)
+
+
+def _implied(
+    reach: NDArray[np.int64], lower: NDArray[np.int64], upper: NDArray[np.int64], total: NDArray[np.int64]
+) -> bool:
+    """True if the unit's own bounds and total already say as much."""
+    own = _reach(lower, upper, total)
+    return own is not None and bool((own <= reach).all())
+
+
+def _add_up(values: NDArray[np.int64], parent: NDArray[np.int64], parents: int) -> NDArray[np.int64]:
+    return np.add.reduceat(values, np.searchsorted(parent, np.arange(parents)), axis=0)

@@ -1,0 +1,35 @@
+"""Records to histograms, level by level, inside the confidential boundary."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from das.model.confidential import Confidential
+from das.model.histogram import Histogram
+from das.model.records import Records
+from das.model.spine import Spine
+
+
+def histograms(
+    records: Confidential[Records], unit_of_block: NDArray[np.int64], spine: Spine
+) -> dict[str, Confidential[Histogram]]:
+    """Counts of every level, root first. ``unit_of_block`` is the unit, at the lowest level, of each block.
+
+    One sort of the records at the bottom; each level above adds up the one below it. Sparse throughout:
+    memory grows with the number of positive cells.
+    """
+    r = records.open("to count records by unit and cell")
+    h = Histogram.of(spine.units(spine.levels[-1]), r.schema.cells, unit_of_block[r.block], r.cell, r.count)
+    return upward(Confidential(h), spine)
+
+
+def upward(lowest: Confidential[Histogram], spine: Spine) -> dict[str, Confidential[Histogram]]:
+    """The histograms of all levels, root first, from that of the lowest."""
+    h = lowest.open("to add it up the spine")
+    out = {spine.levels[-1]: lowest}
+    for depth in range(len(spine) - 1, 0, -1):
+        above = spine.levels[depth - 1]
+        h = h.up(spine.parent[depth], spine.units(above))
+        out[above] = Confidential(h)
+    return {level: out[level] for level in spine.levels}

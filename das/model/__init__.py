@@ -1,0 +1,1 @@
+"""Values only: NumPy and the standard library; no input or output, no randomness."""

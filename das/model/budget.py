@@ -1,0 +1,181 @@
+r"""Privacy-loss budgets, exactly.
+
+Discrete Gaussian, zCDP: a query has squared :math:`L_2` sensitivity :math:`s` (1 when neighbours differ
+by one record added or removed, 2 when one record is replaced), and noise :math:`N_Z(0, \sigma^2)` on each
+answer costs :math:`\rho = s / (2\sigma^2)` (Canonne, Kamath and Steinke 2020, theorem 4). So
+
+.. math:: \sigma^2 = 1/\rho \text{ (bounded)}, \qquad \sigma^2 = 1/(2\rho) \text{ (unbounded)}.
+
+Two-sided geometric, pure DP: :math:`L_1` sensitivity :math:`s`, noise
+:math:`P[X = x] \propto e^{-|x|/b}` with scale :math:`b = s/\varepsilon`.
+
+Composition adds up: a plan whose levels' shares sum to 1, and whose query shares sum to 1 within each
+level, costs exactly its budget. All of it is in ``Fraction``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from fractions import Fraction
+
+from das.errors import PrivacyError, SpecError
+
+
+class Neighbours(Enum):
+    """Which data sets count as neighbours."""
+
+    BOUNDED = "bounded"  #: one record is replaced by another
+    UNBOUNDED = "unbounded"  #: one record is added or removed
+
+    @property
+    def sensitivity(self) -> int:
+        """Answers that change by 1 between neighbours: the L1 and the squared L2 sensitivity of a query."""
+        return 2 if self is Neighbours.BOUNDED else 1
+
+
+class Mechanism(Enum):
+    DISCRETE_GAUSSIAN = "discrete-gaussian"
+    GEOMETRIC = "geometric"
+
+    @property
+    def currency(self) -> str:
+        """What the budget is counted in."""
+        return "rho" if self is Mechanism.DISCRETE_GAUSSIAN else "epsilon"
+
+
+@dataclass(frozen=True)
+class Allocation:
+    """Shares of a budget: of each level in the whole, and of each query in its level."""
+
+    levels: Mapping[str, Fraction]
+    queries: Mapping[str, Mapping[str, Fraction]]
+
+    def __post_init__(self) -> None:
+        _shares("budget.levels", self.levels)
+        if missing := [lv for lv in self.levels if lv not in self.queries]:
+            raise SpecError(
+                f"no queries for level {missing[0]!r}",
+                where="budget.queries",
+                remedy=f"add a table [budget.queries.{missing[0]}]",
+            )
+        if extra := [lv for lv in self.queries if lv not in self.levels]:
+            raise SpecError(
+                f"queries for level {extra[0]!r}, which has no share",
+                where=f"budget.queries.{extra[0]}",
+                remedy=f"add {extra[0]} to [budget.levels], or delete the table",
+            )
+        for level, shares in self.queries.items():
+            _shares(f"budget.queries.{level}", shares)
+
+
+def _shares(where: str, shares: Mapping[str, Fraction]) -> None:
+    for key, value in shares.items():
+        if not isinstance(value, Fraction):
+            raise SpecError(f"{key!r} is a {type(value).__name__}, not an exact fraction", where=where)
+        if value <= 0:
+            raise SpecError(f"the share of {key!r} is {value}, not positive", where=where)
+    if (total := sum(shares.values(), Fraction(0))) != 1:
+        raise SpecError(
+            f"the shares sum to {total} (about {float(total):.6g}), not to exactly 1",
+            where=where,
+            remedy='shares are exact fractions such as "104/4099"; mend the one that is off',
+        )
+
+
+@dataclass(frozen=True)
+class Draw:
+    """One measurement to be made: every unit of ``level`` answers ``query`` with noise of one scale.
+
+    ``cost`` is rho (discrete Gaussian) or epsilon (geometric); ``scale`` is sigma^2, or b.
+    """
+
+    level: str
+    query: str
+    cost: Fraction
+    scale: Fraction
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What will be measured and what it costs: the draws of all levels, root first."""
+
+    mechanism: Mechanism
+    neighbours: Neighbours
+    draws: tuple[Draw, ...]
+
+    @staticmethod
+    def of(total: Fraction, mechanism: Mechanism, neighbours: Neighbours, allocation: Allocation) -> Plan:
+        """Split ``total`` (rho or epsilon) by the allocation.
+
+        >>> half = Fraction(1, 2)
+        >>> shares = Allocation({"A": half, "B": half}, {"A": {"total": Fraction(1)}, "B": {"total": Fraction(1)}})
+        >>> [d.scale for d in Plan.of(Fraction(4), Mechanism.DISCRETE_GAUSSIAN, Neighbours.BOUNDED, shares).draws]
+        [Fraction(1, 2), Fraction(1, 2)]
+        """
+        if total <= 0:
+            raise SpecError(
+                f"the budget is {total}", where=f"budget.{mechanism.currency}", remedy="give a positive one"
+            )
+        draws = []
+        for level, share in allocation.levels.items():
+            for query, part in allocation.queries[level].items():
+                cost = total * share * part
+                draws.append(Draw(level, query, cost, _scale(cost, mechanism, neighbours)))
+        plan = Plan(mechanism, neighbours, tuple(draws))
+        assert plan.cost == total  # a proof, not a hope: shares sum to exactly 1
+        return plan
+
+    @property
+    def cost(self) -> Fraction:
+        return sum((d.cost for d in self.draws), Fraction(0))
+
+    def at(self, level: str) -> tuple[Draw, ...]:
+        return tuple(d for d in self.draws if d.level == level)
+
+
+def _scale(cost: Fraction, mechanism: Mechanism, neighbours: Neighbours) -> Fraction:
+    if mechanism is Mechanism.DISCRETE_GAUSSIAN:
+        return Fraction(neighbours.sensitivity) / (2 * cost)
+    return Fraction(neighbours.sensitivity) / cost
+
+
+@dataclass(frozen=True)
+class Event:
+    """One line of the ledger: a measurement of one query on one level of one universe."""
+
+    universe: str
+    level: str
+    query: str
+    units: int
+    answers: int
+    mechanism: Mechanism
+    scale: Fraction
+    cost: Fraction
+
+
+class Ledger:
+    """Append-only record of what was drawn. Its cost never exceeds its budget."""
+
+    def __init__(self, budget: Fraction) -> None:
+        self.budget = budget
+        self._events: list[Event] = []
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        return tuple(self._events)
+
+    @property
+    def cost(self) -> Fraction:
+        return sum((e.cost for e in self._events), Fraction(0))
+
+    def append(self, event: Event) -> None:
+        """Refuses, before anything is drawn, an event that the budget does not cover."""
+        if self.cost + event.cost > self.budget:
+            raise PrivacyError(
+                f"measuring {event.query!r} at {event.level!r} would spend {self.cost + event.cost} "
+                f"of a budget of {self.budget}",
+                where="ledger",
+            )
+        self._events.append(event)

@@ -1,0 +1,51 @@
+"""A grouping of the levels of one attribute: total and disjoint."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from das.errors import SpecError
+
+TOTAL = "*"
+DETAILED = "detailed"
+
+
+@dataclass(frozen=True)
+class Grouping:
+    """Which group each level of ``attribute`` falls into.
+
+    ``index[i]`` is the group of level ``i``; every group of ``groups`` has at least one level.
+    Because ``index`` has exactly one entry a level, the groups cover all levels and never overlap.
+    """
+
+    name: str
+    attribute: str
+    groups: tuple[str, ...]
+    index: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        where = f"grouping {self.name!r} of attribute {self.attribute!r}"
+        if len(set(self.groups)) != len(self.groups):
+            raise SpecError("two groups have the same name", where=where, remedy="name each group differently")
+        if set(self.index) != set(range(len(self.groups))):
+            raise SpecError(
+                f"the {len(self.groups)} groups are not all used, or a level points outside them",
+                where=where,
+                remedy="give every level one group, and every group one level at least",
+            )
+
+    @property
+    def is_total(self) -> bool:
+        return len(self.groups) == 1
+
+    @property
+    def is_detailed(self) -> bool:
+        return self.index == tuple(range(len(self.index)))
+
+    @staticmethod
+    def total(attribute: str, levels: tuple[str, ...]) -> Grouping:
+        return Grouping(TOTAL, attribute, (TOTAL,), (0,) * len(levels))
+
+    @staticmethod
+    def detailed(attribute: str, levels: tuple[str, ...]) -> Grouping:
+        return Grouping(DETAILED, attribute, levels, tuple(range(len(levels))))

@@ -1,0 +1,114 @@
+"""The histogram of one level, units x cells, held sparse."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from das.errors import InputError
+from das.model.query import Query
+
+
+@dataclass(frozen=True, eq=False)
+class Histogram:
+    """Counts of one level: compressed rows of int64 counts > 0, read-only.
+
+    Unit ``u`` has cells ``cell[indptr[u]:indptr[u+1]]``, increasing, with counts ``count[...]``.
+    The full array would be units x ``cells``: 130 GB for the nation's blocks in the redistricting schema;
+    a block has a dozen positive cells, so this takes 1 GB.
+    """
+
+    cells: int
+    indptr: NDArray[np.int64]
+    cell: NDArray[np.int64]
+    count: NDArray[np.int64]
+
+    def __post_init__(self) -> None:
+        if len(self.cell) != len(self.count) or self.indptr[0] != 0 or self.indptr[-1] != len(self.cell):
+            raise InputError("row pointers, cells and counts do not fit together", where="histogram")
+        if self.count.dtype != np.int64 or (len(self.count) and self.count.min() <= 0):
+            raise InputError("counts must be positive int64 (zero cells are left out)", where="histogram")
+        if len(self.cell) and not (self.cell.min() >= 0 and self.cell.max() < self.cells):
+            raise InputError("a cell outside the schema", where="histogram")
+        step = np.diff(self.cell) <= 0
+        inner = self.indptr[1:-1]
+        step[inner[(inner > 0) & (inner < len(self.cell))] - 1] = False
+        if step.any():
+            raise InputError("the cells of a unit are not strictly increasing", where="histogram")
+        for a in (self.indptr, self.cell, self.count):
+            a.setflags(write=False)
+
+    @staticmethod
+    def of(
+        units: int, cells: int, unit: NDArray[np.int64], cell: NDArray[np.int64], count: NDArray[np.int64]
+    ) -> Histogram:
+        """From triplets in any order; counts of one (unit, cell) are added, zeros left out."""
+        key = np.asarray(unit, dtype=np.int64) * cells + cell
+        order = np.argsort(key, kind="stable")
+        key, count = key[order], np.asarray(count, dtype=np.int64)[order]
+        first = np.flatnonzero(np.diff(key, prepend=-1))
+        total = np.add.reduceat(count, first) if len(first) else count
+        key = key[first]
+        if (total < 0).any():
+            raise InputError("a negative count", where="histogram")
+        key, total = key[total > 0], total[total > 0]
+        indptr = np.searchsorted(key, np.arange(units + 1) * cells).astype(np.int64)
+        if indptr[-1] != len(key):
+            raise InputError(f"a unit outside 0..{units - 1}", where="histogram")
+        return Histogram(cells, indptr, key % cells, total)
+
+    @property
+    def units(self) -> int:
+        return len(self.indptr) - 1
+
+    @property
+    def unit(self) -> NDArray[np.int64]:
+        """The unit of each stored count."""
+        return np.repeat(np.arange(self.units), np.diff(self.indptr))
+
+    def totals(self) -> NDArray[np.int64]:
+        """Records in each unit, shape ``(units,)``."""
+        return np.diff(np.concatenate([[0], np.cumsum(self.count)])[self.indptr])
+
+    def rows(self, start: int, stop: int) -> Histogram:
+        """The units ``start:stop`` (a view)."""
+        a, b = self.indptr[start], self.indptr[stop]
+        return Histogram(self.cells, self.indptr[start : stop + 1] - a, self.cell[a:b], self.count[a:b])
+
+    def dense(self) -> NDArray[np.int64]:
+        """Shape ``(units, cells)``. For a batch, never for a level of blocks."""
+        out = np.zeros((self.units, self.cells), dtype=np.int64)
+        out[self.unit, self.cell] = self.count
+        return out
+
+    def up(self, parent: NDArray[np.int64], parents: int) -> Histogram:
+        """Added up to the level above: ``parent`` is the parent of each unit."""
+        return Histogram.of(parents, self.cells, parent[self.unit], self.cell, self.count)
+
+    def answer(self, query: Query) -> NDArray[np.int64]:
+        """``Q h`` for every unit, shape ``(units, answers)``, int64. Costs units x answers, not x cells."""
+        out = np.zeros(self.units * query.answers, dtype=np.int64)
+        np.add.at(out, self.unit * query.answers + query.index[self.cell], self.count)
+        return out.reshape(self.units, query.answers)
+
+    def same_as(self, other: Histogram) -> bool:
+        return (
+            self.cells == other.cells
+            and np.array_equal(self.indptr, other.indptr)
+            and np.array_equal(self.cell, other.cell)
+            and np.array_equal(self.count, other.count)
+        )
+
+    @staticmethod
+    def concatenate(parts: list[Histogram]) -> Histogram:
+        """One below the other, in order."""
+        offset = np.cumsum([0, *(p.indptr[-1] for p in parts)])
+        indptr = np.concatenate([[0], *(p.indptr[1:] + o for p, o in zip(parts, offset, strict=False))])
+        return Histogram(
+            parts[0].cells,
+            indptr.astype(np.int64),
+            np.concatenate([p.cell for p in parts]),
+            np.concatenate([p.count for p in parts]),
+        )

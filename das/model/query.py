@@ -1,0 +1,73 @@
+r"""Queries: products of groupings, one for each attribute.
+
+A query :math:`Q` maps each cell of the schema to exactly one answer, :math:`a: [K] \to [A]`, onto.
+As an operator on histograms :math:`(Qh)_i = \sum_{k: a(k) = i} h_k`, with adjoint
+:math:`(Q'y)_k = y_{a(k)}`. So sensitivity holds by construction: one record more or less moves one
+answer by 1, and one record replaced moves at most two (squared :math:`L_2` distance 2).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import product
+
+import numpy as np
+from numpy.typing import NDArray
+
+from das.model.grouping import Grouping
+
+
+@dataclass(frozen=True)
+class Query:
+    """A product of groupings, in the attribute order of its schema."""
+
+    name: str
+    groupings: tuple[Grouping, ...]
+
+    @cached_property
+    def shape(self) -> tuple[int, ...]:
+        """Number of groups along each attribute; 1 where the attribute is summed out."""
+        return tuple(len(g.groups) for g in self.groupings)
+
+    @cached_property
+    def answers(self) -> int:
+        """Number of answers, A."""
+        return int(np.prod(self.shape))
+
+    @cached_property
+    def index(self) -> NDArray[np.intp]:
+        """The answer of each cell, shape ``(cells,)``: ``a(k)``."""
+        out = np.zeros(1, dtype=np.intp)
+        for g in self.groupings:
+            step = np.asarray(g.index, dtype=np.intp)
+            out = (out[:, None] * len(g.groups) + step[None, :]).ravel()
+        out.setflags(write=False)
+        return out
+
+    @cached_property
+    def _by_answer(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        order = np.argsort(self.index, kind="stable")
+        starts = np.searchsorted(self.index[order], np.arange(self.answers))
+        return order, starts
+
+    def answer(self, dense: NDArray[np.generic]) -> NDArray[np.generic]:
+        """``Q h`` along the last axis: ``(..., cells) -> (..., answers)``, in the dtype of ``dense``.
+
+        >>> from das.model.schema import PL94
+        >>> import numpy as np
+        >>> PL94.query("votingage").answer(np.ones(PL94.cells, dtype=int))
+        array([1008, 1008])
+        """
+        if self.answers == dense.shape[-1]:
+            return dense.copy()
+        order, starts = self._by_answer
+        return np.add.reduceat(dense[..., order], starts, axis=-1)
+
+    def adjoint(self, answers: NDArray[np.generic]) -> NDArray[np.generic]:
+        """``Q' y`` along the last axis: ``(..., answers) -> (..., cells)``."""
+        return answers[..., self.index]
+
+    def labels(self) -> list[tuple[str, ...]]:
+        """The group names of each answer, in C order: a list of ``answers`` tuples."""
+        return list(product(*(g.groups for g in self.groupings)))

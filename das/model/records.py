@@ -1,0 +1,82 @@
+"""What a reader returns: public places, and confidential records counted by place and cell."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from das.errors import InputError
+from das.model.confidential import Confidential
+from das.model.schema import Schema
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """The places of the lowest level, with what is public about them.
+
+    ``fields`` maps a geographic field (``State``, ``County``, ..., ``Block``) to the code of each block,
+    string arrays of shape ``(blocks,)``; codes of nested fields are complete (a county's begins with its
+    state's). ``structures`` has shape ``(blocks, dwelling levels)``: housing units (vacant ones too) in
+    column 0, group-quarters facilities by type in the others; ``None`` where the data do not say.
+    """
+
+    fields: Mapping[str, NDArray[np.str_]]
+    structures: NDArray[np.int64] | None = None
+
+    def __post_init__(self) -> None:
+        sizes = {len(v) for v in self.fields.values()}
+        if len(sizes) != 1:
+            raise InputError("geographic fields of different lengths", where="blocks")
+        if self.structures is not None:
+            if self.structures.ndim != 2 or len(self.structures) != len(self):
+                raise InputError("structures must have shape (blocks, dwelling levels)", where="blocks")
+            if (self.structures < 0).any():
+                raise InputError("a negative count of housing units or facilities", where="blocks")
+
+    def __len__(self) -> int:
+        return len(next(iter(self.fields.values())))
+
+
+@dataclass(frozen=True)
+class Records:
+    """Records counted: ``count[i]`` records of cell ``cell[i]`` of ``schema`` live in block ``block[i]``.
+
+    Three arrays of one length; a (block, cell) pair may occur more than once.
+    """
+
+    schema: Schema
+    block: NDArray[np.int64]
+    cell: NDArray[np.int64]
+    count: NDArray[np.int64]
+
+    def __post_init__(self) -> None:
+        if not len(self.block) == len(self.cell) == len(self.count):
+            raise InputError("block, cell and count differ in length", where="records")
+        if len(self.cell) and not (self.cell.min() >= 0 and self.cell.max() < self.schema.cells):
+            raise InputError("a cell outside the schema", where=f"records of schema {self.schema.name!r}")
+        if len(self.block) and self.block.min() < 0:
+            raise InputError("a negative block number", where="records")
+        if (self.count < 0).any():
+            raise InputError("a negative count", where="records")
+
+
+@dataclass(frozen=True)
+class Source:
+    """An input file as it was read: name, size in bytes and SHA-256."""
+
+    name: str
+    size: int
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Extract:
+    """What a reader returns: public blocks, confidential persons and (where given) housing units."""
+
+    blocks: Blocks
+    persons: Confidential[Records]
+    units: Confidential[Records] | None
+    sources: tuple[Source, ...]

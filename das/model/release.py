@@ -1,0 +1,44 @@
+"""The published histograms, all levels, checked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from das.errors import PrivacyError
+from das.model.constraint import Bounds
+from das.model.histogram import Histogram
+from das.model.spine import Spine
+
+
+@dataclass(frozen=True)
+class Release:
+    """Integer histograms by level: every parent is the exact sum of its children, every bound exact."""
+
+    spine: Spine
+    histograms: Mapping[str, Histogram]
+    bounds: Mapping[str, Bounds]
+
+    def __post_init__(self) -> None:
+        for depth, level in enumerate(self.spine.levels):
+            h = self.histograms[level]
+            if h.units != len(self.spine.codes[depth]):
+                raise PrivacyError("a histogram has another number of units than its level", where=level)
+            if depth:
+                above = self.spine.levels[depth - 1]
+                if not h.up(self.spine.parent[depth], self.spine.units(above)).same_as(self.histograms[above]):
+                    raise PrivacyError(f"the units of {level!r} do not add up to {above!r}", where="release")
+            self._check_bounds(level, h, self.bounds[level])
+
+    @staticmethod
+    def _check_bounds(level: str, h: Histogram, b: Bounds) -> None:
+        if not b.possible[h.cell].all():
+            raise PrivacyError("a structural zero is not zero", where=level)
+        held = np.zeros((h.units, b.groups), dtype=np.int64)
+        np.add.at(held, (h.unit, b.group[h.cell]), h.count)
+        if (held < b.lower).any() or (held > b.upper).any():
+            raise PrivacyError("a bound on a dwelling group is broken", where=level)
+        if b.total is not None and not np.array_equal(h.totals(), b.total):
+            raise PrivacyError("a total that is invariant is not met", where=level)

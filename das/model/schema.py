@@ -1,0 +1,194 @@
+"""Schemas: the attributes of a record, and the cells of its histogram in C order."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from das.errors import SpecError
+from das.model.grouping import DETAILED, Grouping
+from das.model.query import Query
+
+
+@dataclass(frozen=True)
+class Attribute:
+    """A categorical attribute and the labels of its levels, in code order."""
+
+    name: str
+    levels: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        if not self.levels or len(set(self.levels)) != len(self.levels):
+            raise SpecError(
+                "an attribute needs at least one level, and its levels must differ",
+                where=f"attribute {self.name!r}",
+                remedy="list each level once",
+            )
+        if not self.name or "*" in self.name or self.name in ("total", DETAILED):
+            raise SpecError(
+                f"{self.name!r} cannot name an attribute",
+                where="schema",
+                remedy="avoid '*', 'total' and 'detailed', which name queries",
+            )
+
+
+@dataclass(frozen=True)
+class Schema:
+    """Attributes, named groupings of them, and the combinations that cannot occur.
+
+    ``recodes`` are groupings that queries may name beside the attributes themselves.
+    ``impossible`` lists structural zeros, each a mapping from attribute to the levels (labels)
+    that never occur *together*; they are public and cost no budget.
+    ``dwelling`` names the attribute that says where a person lives, its level 0 being a household in a
+    housing unit and each other level one type of group quarters; it is what facility counts bound.
+    """
+
+    name: str
+    attributes: tuple[Attribute, ...]
+    recodes: tuple[Grouping, ...] = ()
+    impossible: tuple[Mapping[str, tuple[str, ...]], ...] = ()
+    dwelling: str | None = None
+    _names: Mapping[str, int] = field(init=False, repr=False, compare=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        where = f"schema {self.name!r}"
+        names = [a.name for a in self.attributes]
+        taken = names + [g.name for g in self.recodes]
+        if not names:
+            raise SpecError("a schema needs at least one attribute", where=where)
+        if len(set(taken)) != len(taken):
+            raise SpecError("two attributes or groupings have the same name", where=where, remedy="rename one of them")
+        object.__setattr__(self, "_names", {n: i for i, n in enumerate(names)})
+        for g in self.recodes:
+            if len(g.index) != len(self.attribute(g.attribute).levels):
+                raise SpecError(f"grouping {g.name!r} does not cover the levels of {g.attribute!r}", where=where)
+        if self.dwelling is not None:
+            self.attribute(self.dwelling)
+        _ = self.possible
+
+    @cached_property
+    def shape(self) -> tuple[int, ...]:
+        """Number of levels of each attribute."""
+        return tuple(len(a.levels) for a in self.attributes)
+
+    @cached_property
+    def cells(self) -> int:
+        """Number of cells, K: the product of the shape."""
+        return int(np.prod(self.shape))
+
+    def attribute(self, name: str) -> Attribute:
+        if name not in self._names:
+            raise SpecError(
+                f"no attribute {name!r}",
+                where=f"schema {self.name!r}",
+                remedy=f"its attributes are {', '.join(self._names)}",
+            )
+        return self.attributes[self._names[name]]
+
+    def axis(self, name: str) -> int:
+        self.attribute(name)
+        return self._names[name]
+
+    def level_of(self, name: str) -> NDArray[np.intp]:
+        """The level of attribute ``name`` in each cell, shape ``(cells,)``."""
+        return np.unravel_index(np.arange(self.cells), self.shape)[self.axis(name)]
+
+    @cached_property
+    def possible(self) -> NDArray[np.bool_]:
+        """False at the structural zeros, shape ``(cells,)``."""
+        out = np.ones(self.shape, dtype=bool)
+        for rule in self.impossible:
+            box: list[list[int]] = [list(range(n)) for n in self.shape]
+            for name, levels in rule.items():
+                known = self.attribute(name).levels
+                if unknown := [x for x in levels if x not in known]:
+                    raise SpecError(
+                        f"no level {unknown[0]!r} of attribute {name!r}",
+                        where=f"schema {self.name!r}, structural zeros",
+                        remedy=f"its levels are {', '.join(known)}",
+                    )
+                box[self.axis(name)] = [known.index(x) for x in levels]
+            out[np.ix_(*box)] = False
+        out = out.ravel()
+        out.setflags(write=False)
+        return out
+
+    def query(self, name: str) -> Query:
+        """The query that ``name`` spells: ``total``, ``detailed``, or attributes and recodes joined by `` * ``.
+
+        Factors may stand in any order; answers are always in C order of the schema.
+        """
+        groupings = [Grouping.total(a.name, a.levels) for a in self.attributes]
+        if name == DETAILED:
+            groupings = [Grouping.detailed(a.name, a.levels) for a in self.attributes]
+        elif name != "total":
+            seen: set[str] = set()
+            for factor in name.split(" * "):
+                grouping = self._factor(factor, name)
+                if grouping.attribute in seen:
+                    raise SpecError(f"attribute {grouping.attribute!r} occurs twice", where=f"query {name!r}")
+                seen.add(grouping.attribute)
+                groupings[self.axis(grouping.attribute)] = grouping
+        return Query(name, tuple(groupings))
+
+    def _factor(self, factor: str, query: str) -> Grouping:
+        for g in self.recodes:
+            if g.name == factor:
+                return g
+        if factor in self._names:
+            return Grouping.detailed(factor, self.attribute(factor).levels)
+        known = ["total", DETAILED, *self._names, *(g.name for g in self.recodes)]
+        raise SpecError(
+            f"{factor!r} is neither an attribute nor a grouping of schema {self.name!r}",
+            where=f"query {query!r}",
+            remedy=f"use {', '.join(known)}, or a product such as 'a * b'",
+        )
+
+
+# --- the schemas of the publications -----------------------------------------------------------------
+
+RACES = ("White", "Black", "AIAN", "Asian", "NHPI", "SOR")
+#: The 63 combinations of one to six races: by number of races, then lexicographic over ``RACES``.
+CENRACE = tuple("+".join(c) for n in range(1, 7) for c in combinations(RACES, n))
+
+_HHGQ = Attribute(
+    "hhgq",
+    ("household", "correctional", "juvenile", "nursing", "other-institutional", "college", "military",
+     "other-noninstitutional"),
+)  # fmt: skip
+_VOTINGAGE = Attribute("votingage", ("under-18", "18-and-over"))
+_HISPANIC = Attribute("hispanic", ("not-hispanic", "hispanic"))
+
+#: Redistricting persons, 8 x 2 x 2 x 63 = 2,016 cells. Source: the Bureau's 2020 production schema.
+PL94 = Schema(
+    "pl94",
+    (_HHGQ, _VOTINGAGE, _HISPANIC, Attribute("cenrace", CENRACE)),
+    recodes=(
+        Grouping("hhinstlevels", "hhgq", ("household", "institutional", "noninstitutional"), (0, 1, 1, 1, 1, 2, 2, 2)),
+    ),
+    impossible=({"hhgq": ("nursing",), "votingage": ("under-18",)},),
+    dwelling="hhgq",
+)
+
+#: Housing units: vacant or occupied.
+H1 = Schema("h1", (Attribute("h1", ("vacant", "occupied")),))
+
+#: The 2018 end-to-end test on 1940 data, 8 x 2 x 2 x 6 = 192 cells.
+E2E_1940 = Schema(
+    "1940-e2e",
+    (
+        Attribute("hhgq", ("household", "correctional", "mental", "elderly-handicapped-poor", "military", "college",
+                           "rooming-house", "other")),
+        _VOTINGAGE,
+        _HISPANIC,
+        Attribute("race", ("White", "Black", "AIAN", "Chinese", "Japanese", "Other-Asian-or-PI")),
+    ),
+    dwelling="hhgq",
+)  # fmt: skip
+
+SCHEMAS: Mapping[str, Schema] = {s.name: s for s in (PL94, H1, E2E_1940)}

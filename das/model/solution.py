@@ -1,0 +1,62 @@
+"""What a solver answers: never ``None``, always with a certificate."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class Status(Enum):
+    OPTIMAL = "optimal"  #: within the tolerance asked for
+    INACCURATE = "inaccurate"  #: feasible to the tolerance, the gap is larger than asked for
+    WIDENED = "widened"  #: rounding: some value is not the floor or ceiling, none such being feasible
+
+
+@dataclass(frozen=True)
+class Solution:
+    """``x`` of shape ``(children, cells)``; ``gap`` the relative duality gap; ``residual`` the largest
+    violation of a constraint, in persons."""
+
+    x: NDArray[np.generic]
+    status: Status
+    gap: float
+    residual: float
+    iterations: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """The worst over many solves, for the manifest."""
+
+    solves: int = 0
+    inaccurate: int = 0
+    widened: int = 0
+    worst_gap: float = 0.0
+    worst_residual: float = 0.0
+    iterations: int = 0
+
+    def add(self, s: Solution) -> Certificate:
+        return self.merge(
+            Certificate(
+                1,
+                int(s.status is Status.INACCURATE),
+                int(s.status is Status.WIDENED),
+                float(s.gap),
+                float(s.residual),
+                s.iterations,
+            )
+        )
+
+    def merge(self, other: Certificate) -> Certificate:
+        return Certificate(
+            self.solves + other.solves,
+            self.inaccurate + other.inaccurate,
+            self.widened + other.widened,
+            max(self.worst_gap, other.worst_gap),
+            max(self.worst_residual, other.worst_residual),
+            self.iterations + other.iterations,
+        )

@@ -1,0 +1,103 @@
+"""The tree of geographic units, level by level, as arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from das.errors import InputError
+
+
+@dataclass(frozen=True)
+class Spine:
+    """One root; for each level the unit codes and, for each unit, the number of its parent.
+
+    ``codes[l]`` has shape ``(units of level l,)``; ``parent[l]`` the same shape with numbers of level
+    ``l - 1`` (all zero at the root level). Units stand in the order of their parents, and by code within
+    a parent, so the children of a unit are a slice. Codes are unique within a level. Levels are stored,
+    never inferred from the length of a code.
+    """
+
+    levels: tuple[str, ...]
+    codes: tuple[NDArray[np.str_], ...]
+    parent: tuple[NDArray[np.int64], ...]
+
+    def __post_init__(self) -> None:
+        if not len(self.levels) == len(self.codes) == len(self.parent) >= 1:
+            raise InputError("levels, codes and parents differ in number", where="spine")
+        if len(set(self.levels)) != len(self.levels):
+            raise InputError("two levels have the same name", where="spine")
+        if len(self.codes[0]) != 1:
+            raise InputError(f"level {self.levels[0]!r} has {len(self.codes[0])} units, not one root", where="spine")
+        above = 1
+        for name, codes, parent in zip(self.levels, self.codes, self.parent, strict=True):
+            where = f"spine, level {name!r}"
+            if len(codes) != len(parent):
+                raise InputError("codes and parents differ in length", where=where)
+            if len(np.unique(codes)) != len(codes):
+                raise InputError("a code occurs twice", where=where)
+            if (np.diff(parent) < 0).any() or not np.array_equal(np.unique(parent), np.arange(above)):
+                raise InputError("units are not in the order of their parents, or a parent has no child", where=where)
+            above = len(codes)
+
+    def __len__(self) -> int:
+        return len(self.levels)
+
+    def index(self, level: str) -> int:
+        """The depth of a level, 0 at the root."""
+        if level not in self.levels:
+            raise InputError(f"no level {level!r}", where="spine", remedy=f"its levels are {', '.join(self.levels)}")
+        return self.levels.index(level)
+
+    def units(self, level: str) -> int:
+        return len(self.codes[self.index(level)])
+
+    @cached_property
+    def _starts(self) -> tuple[NDArray[np.int64], ...]:
+        sizes = [1, *(len(c) for c in self.codes[:-1])]
+        return tuple(
+            np.searchsorted(p, np.arange(n + 1)).astype(np.int64) for n, p in zip(sizes, self.parent, strict=True)
+        )
+
+    def children(self, level: str) -> NDArray[np.int64]:
+        """``starts`` of shape ``(parents + 1,)``: the children of parent ``u``, at ``level``, are
+        ``starts[u]:starts[u + 1]``."""
+        return self._starts[self.index(level)]
+
+    @cached_property
+    def _sorted(self) -> tuple[NDArray[np.int64], ...]:
+        return tuple(np.argsort(c, kind="stable") for c in self.codes)
+
+    def find(self, level: str, codes: NDArray[np.str_]) -> NDArray[np.int64]:
+        """The unit number of each code at ``level``, -1 where there is no such unit."""
+        depth = self.index(level)
+        order, known = self._sorted[depth], self.codes[depth]
+        at = order[np.minimum(np.searchsorted(known, codes, sorter=order), len(known) - 1)]
+        return np.where(known[at] == codes, at, -1)
+
+    def up(self, level: str, to: str) -> NDArray[np.int64]:
+        """For each unit of ``level`` the number of its ancestor at level ``to`` (itself if they are the same)."""
+        low, high = self.index(level), self.index(to)
+        out = np.arange(len(self.codes[low]))
+        for depth in range(low, high, -1):
+            out = self.parent[depth][out]
+        return out
+
+    def batches(self, level: str, answers: int, limit: int = 1 << 22) -> Iterator[tuple[int, int]]:
+        """Slices ``(start, stop)`` of the units of ``level`` in order, none splitting a family of siblings,
+        each with at most ``limit`` values at ``answers`` a unit (or one family, where that alone is larger).
+
+        A function of the spine alone, so that every stage walks the same slices.
+        """
+        starts = self.children(level)
+        begin = 0
+        for family in range(len(starts) - 1):
+            if starts[family] > begin and (starts[family + 1] - begin) * answers > limit:
+                yield begin, int(starts[family])
+                begin = int(starts[family])
+        if starts[-1] > begin:
+            yield begin, int(starts[-1])

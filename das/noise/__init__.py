@@ -1,0 +1,1 @@
+"""Exact noise: entropy, and integer samplers that never round."""

@@ -1,0 +1,87 @@
+r"""The discrete Gaussian :math:`N_Z(0, \sigma^2)`, exactly, for every rational :math:`\sigma^2`.
+
+.. math:: P[X = x] = \frac{e^{-x^2/2\sigma^2}}{\sum_y e^{-y^2/2\sigma^2}}, \qquad x \in \mathbb{Z}.
+
+Sampled by :mod:`das.noise.inverse_cdf`, whose proof asks for one thing only: integers around
+:math:`2^n F(k)`. They come from :math:`q = e^{-1/2\sigma^2}` (bracketed) and the recurrence
+:math:`g_{k+1} = g_k q^{2k+1}`, :math:`g_0 = 1`, every product rounded outwards in fixed point. Beyond
+:math:`K` the ratios :math:`g_{k+1}/g_k = q^{2k+1}` are at most :math:`q^{2K+1}`, so
+
+.. math:: \sum_{k > K} g_k \le g_K \frac{q^{2K+1}}{1 - q^{2K+1}}.
+
+Source: Canonne, Kamath and Steinke, *The Discrete Gaussian for Differential Privacy* (2020), for the
+distribution and its privacy; the sampler is not theirs.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from functools import lru_cache
+from math import exp, isqrt
+
+import numpy as np
+from numpy.typing import NDArray
+
+from das.errors import SpecError
+from das.noise.entropy import Entropy
+from das.noise.inverse_cdf import InverseCdf, exp_minus, symmetric
+
+#: Beyond this variance the table of thresholds (about 20 sigma of them) no longer pays.
+LARGEST = Fraction(10**11)
+
+
+def weights(sigma_sq: Fraction, n: int) -> tuple[list[int], list[int], int]:
+    """Brackets of ``exp(-k^2 / (2 sigma_sq))`` for k = 0..K, and a bound of the rest, for ``n``-bit thresholds."""
+    root = isqrt(sigma_sq.numerator // sigma_sq.denominator) + 1  # > sigma
+    top = root * (isqrt(2 * n) + 3)  # exp(-K^2 / 2 sigma^2) < exp(-n) < 2^-n
+    p = n + 64 + 2 * top.bit_length()
+    q_lo, q_hi = exp_minus(1 / (2 * sigma_sq), p)
+    q2_lo, q2_hi = (q_lo * q_lo) >> p, -((-q_hi * q_hi) >> p)
+    g_lo, g_hi = [1 << p], [1 << p]
+    r_lo, r_hi = q_lo, q_hi  # q^(2k + 1)
+    for _ in range(top):
+        g_lo.append((g_lo[-1] * r_lo) >> p)
+        g_hi.append(-((-g_hi[-1] * r_hi) >> p))
+        r_lo, r_hi = (r_lo * q2_lo) >> p, -((-r_hi * q2_hi) >> p)
+    # r is now q^(2K + 1)
+    tail = -(-g_hi[-1] * r_hi // ((1 << p) - r_hi))
+    return g_lo, g_hi, tail
+
+
+@lru_cache(maxsize=256)
+def _sampler(sigma_sq: Fraction) -> InverseCdf:
+    return InverseCdf(symmetric(lambda n: weights(sigma_sq, n)))
+
+
+def sample(sigma_sq: Fraction, size: int, entropy: Entropy) -> NDArray[np.int64]:
+    """``size`` independent draws of N_Z(0, sigma_sq), int64.
+
+    ``sigma_sq`` is the variance parameter, an exact ``Fraction``; a float raises ``TypeError``, since the
+    guarantee depends on the number.
+
+    >>> from das.noise.entropy import seeded
+    >>> int(abs(sample(Fraction(1, 100), 1000, seeded(1))).max())  # P[X != 0] is about 4e-22
+    0
+    """
+    if not isinstance(sigma_sq, Fraction):
+        raise TypeError(f"sigma_sq must be a Fraction, not {type(sigma_sq).__name__}: privacy depends on it exactly")
+    if sigma_sq <= 0:
+        raise ValueError(f"sigma_sq must be positive, not {sigma_sq}")
+    if sigma_sq > LARGEST:
+        raise SpecError(
+            f"noise of variance {float(sigma_sq):.3g} is beyond {float(LARGEST):.0e}",
+            where="budget",
+            remedy="give this query a larger share, or leave it out",
+        )
+    return _sampler(sigma_sq).sample(size, entropy)
+
+
+def variance(sigma_sq: Fraction) -> float:
+    """The variance of N_Z(0, sigma_sq): a little below ``sigma_sq`` when that is small, equal for practical
+    purposes above 2. For weights and intervals only; nothing private depends on it."""
+    s = float(sigma_sq)
+    if s > 100:
+        return s
+    k = range(1, int(14 * s**0.5) + 3)
+    w = [exp(-x * x / (2 * s)) for x in k]
+    return 2 * sum(x * x * g for x, g in zip(k, w, strict=True)) / (1 + 2 * sum(w))

@@ -1,0 +1,64 @@
+r"""The two-sided geometric (discrete Laplace) distribution, exactly, for every rational scale :math:`b`.
+
+.. math:: P[X = x] = \frac{1 - q}{1 + q} q^{|x|}, \qquad q = e^{-1/b}, \quad x \in \mathbb{Z}.
+
+With :math:`b = s/\varepsilon` it makes an integer query of :math:`L_1` sensitivity :math:`s`
+:math:`\varepsilon`-differentially private (Ghosh, Roughgarden and Sundararajan 2009). Sampled by
+:mod:`das.noise.inverse_cdf` from brackets of :math:`g_k = q^k`, with tail
+:math:`\sum_{k > K} g_k = g_K\, q/(1 - q)`.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from functools import lru_cache
+from math import exp
+
+import numpy as np
+from numpy.typing import NDArray
+
+from das.errors import SpecError
+from das.noise.entropy import Entropy
+from das.noise.inverse_cdf import InverseCdf, exp_minus, symmetric
+
+#: Beyond this scale the table of thresholds (about 100 b of them) no longer pays.
+LARGEST = Fraction(10**5)
+
+
+def weights(scale: Fraction, n: int) -> tuple[list[int], list[int], int]:
+    """Brackets of ``exp(-k / scale)`` for k = 0..K, and a bound of the rest, for ``n``-bit thresholds."""
+    top = (n + 1) * (scale.numerator // scale.denominator + 1)  # exp(-K / b) < exp(-n) < 2^-n
+    p = n + 64 + 2 * top.bit_length()
+    q_lo, q_hi = exp_minus(1 / scale, p)
+    g_lo, g_hi = [1 << p], [1 << p]
+    for _ in range(top):
+        g_lo.append((g_lo[-1] * q_lo) >> p)
+        g_hi.append(-((-g_hi[-1] * q_hi) >> p))
+    tail = -(-g_hi[-1] * q_hi // ((1 << p) - q_hi))
+    return g_lo, g_hi, tail
+
+
+@lru_cache(maxsize=256)
+def _sampler(scale: Fraction) -> InverseCdf:
+    return InverseCdf(symmetric(lambda n: weights(scale, n)))
+
+
+def sample(scale: Fraction, size: int, entropy: Entropy) -> NDArray[np.int64]:
+    """``size`` independent draws with P[X = x] proportional to exp(-|x| / scale), int64. Floats are refused."""
+    if not isinstance(scale, Fraction):
+        raise TypeError(f"scale must be a Fraction, not {type(scale).__name__}: privacy depends on it exactly")
+    if scale <= 0:
+        raise ValueError(f"scale must be positive, not {scale}")
+    if scale > LARGEST:
+        raise SpecError(
+            f"noise of scale {float(scale):.3g} is beyond {float(LARGEST):.0e}",
+            where="budget",
+            remedy="give this query a larger share, or leave it out",
+        )
+    return _sampler(scale).sample(size, entropy)
+
+
+def variance(scale: Fraction) -> float:
+    """2 q / (1 - q)^2. For weights and intervals only."""
+    q = exp(-1 / float(scale))
+    return 2 * q / (1 - q) ** 2

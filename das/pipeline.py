@@ -1,0 +1,283 @@
+"""The stages, on one screen.
+
+    spec -> records -> histograms -> measurements | -> estimates -> rounded -> microdata -> tables
+                                (truth ends here) |                                   -> evaluation -> report
+
+``prepare`` and ``measured`` see the truth; ``das.post`` cannot; evaluation sees both and writes only to
+``confidential/``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from fractions import Fraction
+from importlib.metadata import version
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from das import spec as specification
+from das.accounting.statement import statement
+from das.engine import Progress, Silent, executor
+from das.errors import InputError, PrivacyError, ReleaseError, SpecError
+from das.evaluate import evaluate
+from das.files import errors_csv, microdata_reading, nmf, read, run_directory, truth
+from das.files import spine as spine_file
+from das.files.run_directory import RunDirectory
+from das.geography import bounds as geography
+from das.geography import tabulation
+from das.histogram import histograms, upward
+from das.measure import measure
+from das.model.budget import Event, Ledger
+from das.model.confidential import Confidential
+from das.model.constraint import Constraint, Kind
+from das.model.histogram import Histogram
+from das.model.records import Source
+from das.model.release import Release
+from das.model.result import ErrorRow
+from das.model.spine import Spine
+from das.noise import entropy
+from das.post import Certificates, Opened, estimate, open_release, publish
+from das.report import html
+from das.report.facts import facts
+from das.spec import RunSpec, Universe
+from das.stages import Stages
+
+Truth = Mapping[str, Confidential[Histogram]]
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """The input as histograms, with its public structure: all that measuring needs, at any budget."""
+
+    spine: Spine
+    truth: Mapping[str, Truth]
+    constraints: Mapping[str, tuple[Constraint, ...]]
+    sources: tuple[Source, ...]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a run has written, and how well it did (``rows`` by universe; empty without the truth)."""
+
+    directory: RunDirectory
+    rows: Mapping[str, Sequence[ErrorRow]]
+    seconds: float
+
+
+def run(
+    spec: RunSpec, out: Path, *, paths: Sequence[Path] = (), workers: int = 1, progress: Progress | None = None
+) -> Outcome:
+    """Everything, from input to report. ``paths`` replace ``data.path``."""
+    progress, stages, directory = progress or Silent(), Stages(), RunDirectory(out)
+    directory.refuse_if_taken()
+    prepared = prepare(spec, paths, stages, progress)
+    return run_prepared(spec, prepared, directory, workers, stages, progress)
+
+
+def prepare(spec: RunSpec, paths: Sequence[Path], stages: Stages, progress: Progress) -> Prepared:
+    """Read and validate the input, build the spine, count."""
+    paths = list(paths) or [Path(p) for p in spec.data.path]
+    if not paths:
+        raise SpecError("no input is named", where="data.path", remedy="set data.path, or give --data PATH")
+    with stages("read"):
+        progress.stage("read", None)
+        extract = read(spec.data.reader, paths, spec.persons.schema, columns=spec.data.columns)
+    with stages("histograms"):
+        progress.stage("histograms", None)
+        spine, unit = tabulation.spine(extract.blocks, spec.geography.levels, spec.geography.define)
+        records = {"persons": extract.persons}
+        if spec.units is not None:
+            if extract.units is None:
+                raise InputError("the input has no housing units", where="units", remedy="delete the table [units]")
+            records["units"] = extract.units
+        counted = {name: histograms(r, unit, spine) for name, r in records.items()}
+        structures = _at_units(extract.blocks.structures, unit, spine)
+        constraints = {u.name: _constraints(spec, u, spine, counted[u.name], structures) for u in spec.universes}
+    return Prepared(spine, counted, constraints, extract.sources)
+
+
+def run_prepared(
+    spec: RunSpec, prepared: Prepared, directory: RunDirectory, workers: int, stages: Stages, progress: Progress
+) -> Outcome:
+    """Measure, then post-process, evaluate and report."""
+    began = datetime.now(UTC)
+    noise = entropy.system() if spec.run.seed is None else entropy.seeded(spec.run.seed)
+    directory.create()
+    with stages("measure"):
+        events = _measured(spec, prepared, directory, noise, progress)
+    every = [c for cs in prepared.constraints.values() for c in cs]
+    privacy = statement(events, spec.persons.plan.neighbours, spec.budget.delta, every, noise.name, noise.private)
+    run_directory.write_json(directory.release / "privacy.json", privacy)
+    released, certificates = _post_process(directory.release, directory.release, workers, stages, progress)
+    for name, levels in prepared.truth.items():
+        truth.write(_truth_path(directory, name), levels[prepared.spine.levels[-1]])
+    with stages("evaluate"):
+        rows = _evaluated(spec, directory, prepared.spine, prepared.truth, released, progress)
+    page = facts(spec.run.name, spec.persons.schema.name, privacy, stages.done,
+                 {lv: c.estimation for lv, c in certificates["persons"].items()})  # fmt: skip
+    page |= {"version": version("topdown-das"), "digest": specification.digest(spec)}
+    run_directory.write_text(directory.report, html(rows["persons"], page, rows.get("units", ())))
+    run_directory.write_json(
+        directory.manifest,
+        {
+            "name": spec.run.name,
+            "private": noise.private,
+            "entropy": noise.name,
+            "version": version("topdown-das"),
+            "spec_digest": specification.digest(spec),
+            "began": began.isoformat(timespec="seconds"),
+            "inputs": [asdict(s) for s in prepared.sources],
+            "stages": stages.done,
+            "certificates": _certificates(certificates),
+            "outputs": directory.digests(),
+        },
+    )
+    return Outcome(directory, rows, stages.seconds)
+
+
+def estimate_from(release: Path, out: Path, *, workers: int = 1, progress: Progress | None = None) -> Outcome:
+    """Everything after measurement, from the files of a release alone."""
+    progress, stages, directory = progress or Silent(), Stages(), RunDirectory(out)
+    directory.refuse_if_taken()
+    if not (release / "spec.toml").is_file():
+        raise ReleaseError("this is no release: it has no spec.toml", where=release,
+                           remedy="give the folder release/ of a run")  # fmt: skip
+    opened = open_release(release)
+    directory.create(confidential=False)
+    _, certificates = _post_process(release, directory.release, workers, stages, progress)
+    source = {"release": str(release), "spec_digest": specification.digest(opened.spec)}
+    run_directory.write_json(
+        directory.manifest,
+        source | {"version": version("topdown-das"), "stages": stages.done,
+                  "certificates": _certificates(certificates), "outputs": directory.digests()},
+    )  # fmt: skip
+    return Outcome(directory, {}, stages.seconds)
+
+
+def evaluate_run(run: Path, progress: Progress | None = None) -> dict[str, list[ErrorRow]]:
+    """The errors of a finished run, computed again from its release and its confidential part."""
+    directory = RunDirectory(run)
+    directory.read_manifest()
+    opened = open_release(directory.release)
+    known: dict[str, Truth] = {}
+    published: dict[str, dict[str, Histogram]] = {}
+    for u in opened.spec.universes:
+        codes = opened.spine.codes[-1]
+        known[u.name] = upward(truth.read(_truth_path(directory, u.name)), opened.spine)
+        h = microdata_reading.read(directory.release / "microdata" / u.name, u.schema, codes)
+        published[u.name] = {lv: x.open("published") for lv, x in upward(Confidential(h), opened.spine).items()}
+    return _evaluated(opened.spec, directory, opened.spine, known, published, progress or Silent())
+
+
+# --- the stages -----------------------------------------------------------------------------------------------
+
+
+def _measured(
+    spec: RunSpec, prepared: Prepared, directory: RunDirectory, noise: entropy.Entropy, progress: Progress
+) -> dict[str, tuple[Event, ...]]:
+    """Write specification, spine and noisy measurements; return what was drawn."""
+    run_directory.write_text(directory.release / "spec.toml", specification.dump(spec))
+    spine_file.write(directory.release / "spine.parquet", prepared.spine)
+    events = {}
+    for u in spec.universes:
+        ledger = Ledger(u.plan.cost)
+        progress.stage(f"measure {u.name}", len(prepared.spine))
+        for level in prepared.spine.levels:
+            true = prepared.truth[u.name][level]
+            noisy = measure(true, level, u.name, u.schema, prepared.spine, u.plan, noise, ledger)
+            nmf.write(directory.nmf(u.name), level, u.schema, prepared.spine, noisy)
+            progress.advance()
+        nmf.write_constraints(directory.nmf(u.name), u.schema, prepared.spine, prepared.constraints[u.name])
+        if ledger.cost != u.plan.cost:
+            raise PrivacyError(f"the ledger says {ledger.cost}, the plan {u.plan.cost}", where=u.name)
+        events[u.name] = ledger.events
+    return events
+
+
+def _post_process(
+    release: Path, out: Path, workers: int, stages: Stages, progress: Progress
+) -> tuple[dict[str, Mapping[str, Histogram]], dict[str, dict[str, Certificates]]]:
+    opened: Opened = open_release(release)
+    results: dict[str, Release] = {}
+    certificates: dict[str, dict[str, Certificates]] = {}
+    with executor(workers) as pool, stages("estimate and round"):
+        for u in opened.spec.universes:
+            results[u.name], certificates[u.name] = estimate(opened, u, pool, progress)
+    with stages("microdata and tables"):
+        for u in opened.spec.universes:
+            publish(opened, u, results[u.name], out, progress)
+    return {name: r.histograms for name, r in results.items()}, certificates
+
+
+def _evaluated(
+    spec: RunSpec,
+    directory: RunDirectory,
+    spine: Spine,
+    known: Mapping[str, Truth],
+    published: Mapping[str, Mapping[str, Histogram]],
+    progress: Progress,
+) -> dict[str, list[ErrorRow]]:
+    rows = {}
+    for u in spec.universes:
+        progress.stage(f"evaluate {u.name}", None)
+        source = nmf.NmfReader(directory.nmf(u.name), spine)
+        rows[u.name] = evaluate(known[u.name], published[u.name], source, spine, u.schema)
+        errors_csv.write(directory.errors if u.name == "persons" else directory.unit_errors, rows[u.name])
+    return rows
+
+
+# --- their parts ----------------------------------------------------------------------------------------------
+
+
+def _at_units(structures: NDArray[np.int64] | None, unit: NDArray[np.int64], spine: Spine) -> NDArray[np.int64] | None:
+    """Structures of the lowest units, which may be larger than blocks."""
+    if structures is None:
+        return None
+    out = np.zeros((spine.units(spine.levels[-1]), structures.shape[1]), dtype=np.int64)
+    np.add.at(out, unit, structures)
+    return out
+
+
+def _constraints(
+    spec: RunSpec, u: Universe, spine: Spine, truth_by_level: Truth, structures: NDArray[np.int64] | None
+) -> tuple[Constraint, ...]:
+    """What is published exactly. These are the only values of the truth that leave without noise."""
+    lowest = spine.levels[-1]
+    if u.name == "units":
+        return (_total(truth_by_level, lowest, "housing units of each unit are invariant"),)
+    out = []
+    wanted = spec.constraints
+    low_high = geography.lowest(
+        u.schema, structures, housing_units=wanted.housing_units, group_quarters=wanted.group_quarters
+    )
+    if low_high is not None:
+        dwelling = str(u.schema.dwelling)
+        for name, sign, bound in (("lb", ">=", low_high[0]), ("ub", "<=", low_high[1])):
+            out.append(Constraint(f"{dwelling}_total_{name}", lowest, dwelling, sign, Kind.INVARIANT, bound))
+    if wanted.total is not None:
+        out.append(_total(truth_by_level, wanted.total, "totals of this level are invariant"))
+    return tuple(out)
+
+
+def _total(truth_by_level: Truth, level: str, reason: str) -> Constraint:
+    totals = truth_by_level[level].open(reason).totals()
+    return Constraint("total", level, "total", "=", Kind.INVARIANT, totals[:, None])
+
+
+def _truth_path(directory: RunDirectory, universe: str) -> Path:
+    return directory.confidential / "truth" / f"{universe}.parquet"
+
+
+def _certificates(certificates: Mapping[str, Mapping[str, Certificates]]) -> dict[str, dict[str, dict[str, object]]]:
+    return {u: {lv: asdict(c) for lv, c in levels.items()} for u, levels in certificates.items()}
+
+
+def scaled(spec: RunSpec, budget: Fraction, name: str) -> RunSpec:
+    """The same specification with another name and budget for persons; that of housing units moves along."""
+    currency = spec.persons.plan.mechanism.currency
+    changes = (f"budget.{currency}={budget}", f"run.name={name}")
+    return specification.parse(specification.dump(spec), where=name, overrides=changes)

@@ -1,0 +1,207 @@
+"""After measurement: from the files of a release alone to microdata and tables.
+
+Nothing here can see the truth: the only inputs are the folder of a release and where to write. ``das run``
+and ``das estimate --from`` are the same code from here on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from das import spec as specification
+from das import tables
+from das.engine import Progress, in_order
+from das.errors import PrivacyError
+from das.estimate.topdown import Method, estimate_children, estimate_root
+from das.files import microdata, microdata_reading, nmf, published_tables, run_directory
+from das.files import spine as spine_file
+from das.geography import bounds as geography
+from das.model.constraint import Bounds
+from das.model.histogram import Histogram
+from das.model.measurement import MeasurementSource
+from das.model.release import Release
+from das.model.schema import Schema
+from das.model.solution import Certificate
+from das.model.spine import Spine
+from das.rounding import round_estimate
+from das.spec import RunSpec, Universe
+
+
+@dataclass(frozen=True)
+class Certificates:
+    """The worst certificates of one level."""
+
+    estimation: Certificate
+    rounding: Certificate
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A release as its files say it: the resolved specification and the spine."""
+
+    folder: Path
+    spec: RunSpec
+    spine: Spine
+
+    def source(self, universe: Universe) -> nmf.NmfReader:
+        return nmf.NmfReader(run_directory.nmf_folder(self.folder, universe.name), self.spine)
+
+    def bounds(self, universe: Universe) -> dict[str, Bounds]:
+        """From the constraint rows of the noisy measurement files."""
+        reader = self.source(universe)
+        found = {level: reader.constraints(level) for level in self.spine.levels}
+        lowest = found[self.spine.levels[-1]]
+        dwelling = f"{universe.schema.dwelling}_total"
+        low_high = None
+        if f"{dwelling}_lb" in lowest:
+            low_high = (lowest[f"{dwelling}_lb"][1], lowest[f"{dwelling}_ub"][1])
+        known = [level for level in self.spine.levels if "total" in found[level]]
+        total = found[known[0]]["total"][1][:, 0] if known else None
+        return geography.bounds(universe.schema, self.spine, low_high, total, known[0] if known else None)
+
+
+def open_release(folder: Path) -> Opened:
+    """Raises :class:`ReleaseError` or :class:`SpecError` where the folder is no complete release."""
+    text = run_directory.read_text(folder / "spec.toml", "release specification")
+    spec = specification.parse(text, where=str(folder / "spec.toml"))
+    return Opened(folder, spec, spine_file.read(folder / "spine.parquet"))
+
+
+def estimate(
+    release: Opened, universe: Universe, pool: Executor, progress: Progress
+) -> tuple[Release, dict[str, Certificates]]:
+    """Integer histograms of every level, root first, checked against every constraint."""
+    bounds = release.bounds(universe)
+    published: dict[str, Histogram] = {}
+    certificates: dict[str, Certificates] = {}
+    for depth, level in enumerate(release.spine.levels):
+        above = published[release.spine.levels[depth - 1]] if depth else None
+        batches = _batches(release, universe, level, above, bounds)
+        progress.stage(f"estimate {universe.name}: {level}", release.spine.units(level))
+        parts, worst = [], Certificates(Certificate(), Certificate())
+        for part, c in in_order(pool, _solve, batches):
+            worst = Certificates(worst.estimation.merge(c.estimation), worst.rounding.merge(c.rounding))
+            parts.append(part)
+            progress.advance(part.units)
+        published[level], certificates[level] = Histogram.concatenate(parts), worst
+    return Release(release.spine, published, bounds), certificates
+
+
+@dataclass(frozen=True)
+class _Batch:
+    """The families of a slice of units, for one worker. It carries published values only."""
+
+    release: Path
+    universe: str
+    schema: Schema
+    level: str
+    method: Method
+    chain: tuple[str, ...]
+    parents: Histogram | None
+    starts: NDArray[np.int64]
+    bounds: Bounds
+    descendants: tuple[NDArray[np.int64], Bounds] | None
+
+
+def _batches(
+    release: Opened, universe: Universe, level: str, above: Histogram | None, bounds: Mapping[str, Bounds]
+) -> Iterator[_Batch]:
+    spine, passes = release.spine, universe.passes[level]
+    method = Method(passes, float(release.spec.estimation.tolerance))
+    answers = sum(universe.schema.query(q).answers for p in passes for q in p)
+    starts = spine.children(level)
+    for start, stop in spine.batches(level, answers):
+        first, last = np.searchsorted(starts, [start, stop])
+        families = starts[first : last + 1]
+        parents = None if above is None else above.rows(int(first), int(last))
+        here = bounds[level].rows(start, stop)
+        below = None if here.reach is None else _descendants(spine, level, start, stop, bounds)
+        yield _Batch(release.folder, universe.name, universe.schema, level, method, universe.chain,
+                     parents, families, here, below)  # fmt: skip
+
+
+def _descendants(
+    spine: Spine, level: str, start: int, stop: int, bounds: Mapping[str, Bounds]
+) -> tuple[NDArray[np.int64], Bounds]:
+    """The units with known totals under units ``start:stop`` of ``level``: whose each is, and their bounds."""
+    lowest = max(lv for lv in range(len(spine)) if bounds[spine.levels[lv]].total is not None)
+    home = spine.up(spine.levels[lowest], level)
+    a, b = np.searchsorted(home, [start, stop])
+    return home[a:b] - start, bounds[spine.levels[lowest]].rows(int(a), int(b))
+
+
+@lru_cache(maxsize=4)
+def _source(release: Path, universe: str) -> MeasurementSource:
+    """One reader for each worker."""
+    return nmf.NmfReader(run_directory.nmf_folder(release, universe), spine_file.read(release / "spine.parquet"))
+
+
+def _solve(batch: _Batch) -> tuple[Histogram, Certificates]:
+    source = _source(batch.release, batch.universe)
+    if batch.parents is None:
+        estimates = [estimate_root(source, batch.level, batch.schema, batch.method, batch.bounds)]
+    else:
+        estimates = estimate_children(
+            source, batch.level, batch.schema, batch.method, batch.parents, batch.starts, batch.bounds
+        )
+    chain = [batch.schema.query(q) for q in batch.chain]
+    estimation, rounding, parts = Certificate(), Certificate(), []
+    for e in estimates:
+        a = e.start - int(batch.starts[0])
+        b = a + len(e.x)
+        rounded, certificate = round_estimate(e, batch.bounds.rows(a, b), chain, _some(batch.descendants, a, b))
+        estimation, rounding = estimation.merge(e.certificate), rounding.merge(certificate)
+        parts.append(rounded)
+    return Histogram.concatenate(parts), Certificates(estimation, rounding)
+
+
+def _some(
+    descendants: tuple[NDArray[np.int64], Bounds] | None, a: int, b: int
+) -> tuple[NDArray[np.int64], Bounds] | None:
+    """The descendants of children ``a:b``."""
+    if descendants is None:
+        return None
+    first, last = np.searchsorted(descendants[0], [a, b])
+    return descendants[0][first:last] - a, descendants[1].rows(int(first), int(last))
+
+
+def publish(release: Opened, universe: Universe, result: Release, out: Path, progress: Progress) -> None:
+    """Write microdata and tables under ``out``, and read the microdata back: it must give the histogram again."""
+    spine = release.spine
+    lowest = spine.levels[-1]
+    codes = spine.codes[-1]
+    progress.stage(f"microdata: {universe.name}", None)
+    folder = out / "microdata" / universe.name
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    h = result.histograms[lowest]
+    structures = _structures(release) if universe.name == "units" else None
+    microdata.write(folder, h, codes, universe.schema, _kind(universe), structures=structures,
+                    build=release.spec.run.name, csv=release.spec.output.csv)  # fmt: skip
+    if not microdata_reading.read(folder, universe.schema, codes).same_as(h):
+        raise PrivacyError("the microdata do not tabulate to the histogram they were made from", where=folder)
+    if not release.spec.output.tables:
+        return
+    progress.stage(f"tables: {universe.name}", len(spine))
+    published = tables.published(universe.schema, universe.name)
+    for level, level_codes in zip(spine.levels, spine.codes, strict=True):
+        published_tables.write(out / "tables", level, level_codes, published, result.histograms[level])
+        progress.advance()
+
+
+def _kind(universe: Universe) -> microdata.Universe:
+    return "units" if universe.name == "units" else "persons"
+
+
+def _structures(release: Opened) -> NDArray[np.int64] | None:
+    """Facilities of each block, from the bounds on persons; housing units are in the units' own totals."""
+    persons = release.spec.persons
+    found = release.source(persons).constraints(release.spine.levels[-1])
+    lower = found.get(f"{persons.schema.dwelling}_total_lb")
+    return None if lower is None else lower[1]

@@ -1,0 +1,173 @@
+"""Figures of the report as inline SVG: text stays text, colours of Okabe and Ito, shapes tell the same as colours."""
+
+from __future__ import annotations
+
+import io
+import math
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import matplotlib as mpl
+from markupsafe import escape
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, NullFormatter
+
+from das.model.result import ErrorRow
+
+NOISY, PUBLISHED = "#D55E00", "#0072B2"
+SERIES = (("#0072B2", "s", "-"), ("#D55E00", "o", "--"), ("#009E73", "^", ":"))
+INK, RULE = "#222222", "#d4d4d4"
+#: Queries of the bias figure, as far as they were measured, coarse to fine; three of them are drawn.
+BIAS_QUERIES = ("total", "hispanic * cenrace", "h1", "votingage * hispanic * race", "detailed")
+BIAS_LEVELS = 3
+CLASSES = ("0", "1-9", "10-99", "100-999", "1000-9999", "10000+")
+
+STYLE: dict[Any, Any] = {
+    "svg.fonttype": "none",
+    "font.family": ["sans-serif"],
+    "font.size": 9.0,
+    "text.parse_math": False,
+    "axes.edgecolor": INK,
+    "axes.labelcolor": INK,
+    "text.color": INK,
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": RULE,
+    "grid.linewidth": 0.6,
+}
+
+
+@mpl.rc_context(STYLE)
+def total_by_level(rows: Sequence[ErrorRow]) -> str:
+    """Mean absolute error of the total population by level, measured and published, on a log scale."""
+    return _dumbbells([r for r in rows if r.query == "total"], "level", "total population", "totals")
+
+
+@mpl.rc_context(STYLE)
+def queries_by_level(rows: Sequence[ErrorRow]) -> list[str]:
+    """One panel for each level: mean absolute error of every query but the total."""
+    levels = list(dict.fromkeys(r.level for r in rows if r.query != "total"))
+    return [
+        _dumbbells([r for r in rows if r.level == level and r.query != "total"], "query", _words(level), f"q{i}")
+        for i, level in enumerate(levels)
+    ]
+
+
+@mpl.rc_context(STYLE)
+def bias_by_class(rows: Sequence[ErrorRow]) -> list[str]:
+    """One panel for each of the lowest levels: mean signed error of the published counts by true count."""
+    rows = [r for r in rows if r.source == "postprocessed" and r.bin != "all"]
+    levels = list(dict.fromkeys(r.level for r in rows))[-BIAS_LEVELS:]
+    present = {r.query for r in rows}
+    queries = [q for q in BIAS_QUERIES if q in present] or sorted(present)
+    queries = queries[:1] + queries[1:][-2:]
+    return [_bias([r for r in rows if r.level == lv], queries, _words(lv), f"b{i}") for i, lv in enumerate(levels)]
+
+
+def _words(name: str) -> str:
+    return name.replace("_", " ")
+
+
+def _dumbbells(rows: list[ErrorRow], by: str, title: str, name: str) -> str:
+    """A line for each level or query, from the error of the measurement to the error as published."""
+    keys = list(dict.fromkeys(getattr(r, by) for r in rows))
+    if not keys:
+        return ""
+    value = {(getattr(r, by), r.source): r.mae for r in rows}
+    low, high = _decades([v for v in value.values() if v > 0])
+    fig, ax = figure(4.6, 0.95 + 0.27 * len(keys))
+    for y, key in enumerate(keys):
+        ends = [v for s in ("nmf", "postprocessed") if (v := value.get((key, s)))]
+        ax.plot(ends, [y] * len(ends), color="#999999", linewidth=1.2, zorder=1)
+    for source, colour, marker, label in (
+        ("nmf", NOISY, "o", "noisy measurements"),
+        ("postprocessed", PUBLISHED, "s", "published"),
+    ):
+        at = [(y, value[key, source]) for y, key in enumerate(keys) if (key, source) in value]
+        if at:
+            y_at, x_at = zip(*((y, max(v, low)) for y, v in at), strict=True)
+            face = "white" if source == "nmf" else colour
+            (points,) = ax.plot(x_at, y_at, marker, color=colour, markerfacecolor=face, markersize=6, label=label)
+            points.set(clip_on=False, zorder=3)
+        for y, v in at:
+            if v == 0:
+                ax.annotate("no error", (low, y), (8, 0), textcoords="offset points", va="center", fontsize=8)
+    ax.set_xscale("log")
+    ax.set_xlim(low, high)
+    ax.xaxis.set_major_formatter(FuncFormatter(format_plain))
+    ax.xaxis.set_minor_formatter(NullFormatter())
+    ax.set_yticks(range(len(keys)), [_words(k) if by == "level" else k for k in keys])
+    ax.set_ylim(len(keys) - 0.4, -0.6)
+    ax.grid(axis="y", visible=False)
+    ax.set_xlabel("mean absolute error (log scale)")
+    finish(fig, ax, title)
+    return svg(fig, name, f"Mean absolute error by {by}: {title}")
+
+
+def _decades(values: list[float]) -> tuple[float, float]:
+    """Powers of ten around the values, with room on both sides."""
+    low = math.floor(math.log10(min(values, default=1.0) * 0.8))
+    high = math.ceil(math.log10(max(values, default=1.0) * 1.2))
+    return 10.0**low, 10.0 ** max(high, low + 1)
+
+
+def _decade(values: list[float]) -> float:
+    """The power of ten, 0.1 at least, above all values."""
+    return 10.0 ** math.ceil(math.log10(max([0.1, *values]) * 1.1))
+
+
+def format_plain(value: float, _: object = None) -> str:
+    """A tick as a reader writes it: 0.01, 1, 10,000."""
+    return f"{value:,.0f}".replace("-", "−") if abs(value) >= 1 or value == 0 else f"{value:.6g}".replace("-", "−")
+
+
+def _bias(rows: list[ErrorRow], queries: list[str], title: str, name: str) -> str:
+    """Lines over the classes of the true count; above zero the published count is too high."""
+    fig, ax = figure(4.6, 2.9)
+    occurring = [c for c in CLASSES if any(r.bin == c and r.query in queries for r in rows)]
+    for query, (colour, marker, line) in zip(queries, SERIES, strict=False):
+        at = {r.bin: r.bias for r in rows if r.query == query}
+        x = [i for i, c in enumerate(occurring) if c in at]
+        y = [at[occurring[i]] for i in x]
+        ax.plot(x, y, line, marker=marker, color=colour, label=query, linewidth=1.3, markersize=5)
+    ax.axhline(0, color=INK, linewidth=0.8)
+    shown = [r.bias for r in rows if r.query in queries]
+    ax.set_yscale("symlog", linthresh=0.1)
+    ax.set_ylim(-_decade([-b for b in shown]), _decade(shown))
+    ax.yaxis.set_major_formatter(FuncFormatter(format_plain))
+    ax.set_xticks(range(len(occurring)), [c.replace("-", "–") for c in occurring])
+    ax.set_xlim(-0.4, max(len(occurring), 2) - 0.6)
+    ax.set_xlabel("true count")
+    ax.set_ylabel("mean of published − true")
+    finish(fig, ax, title)
+    return svg(fig, name, f"Bias by size of the true count: {title}")
+
+
+def figure(width: float, height: float) -> tuple[Figure, Axes]:
+    fig = Figure(figsize=(width, height), layout="constrained")
+    return fig, fig.add_subplot()
+
+
+def finish(fig: Figure, ax: Axes, title: str, columns: int = 3) -> None:
+    ax.set_title(title, loc="left", fontsize=10, fontweight="bold")
+    fig.legend(loc="outside lower left", ncols=columns, frameon=False, fontsize=8)
+
+
+def svg(fig: Figure, name: str, description: str) -> str:
+    """The figure as an ``<svg>`` element: same figure, same text; identifiers unique on the page."""
+    out = io.StringIO()
+    with mpl.rc_context({"svg.hashsalt": name}):
+        fig.savefig(out, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
+    text = out.getvalue()
+    text = text[text.index("<svg") :]
+    used = set(re.findall(r"#([\w.-]+)", text))
+    text = re.sub(r' id="([\w.-]+)"', lambda m: f' id="{name}-{m[1]}"' if m[1] in used else "", text)
+    text = re.sub(r"(url\(|href=\")#([\w.-]+)", lambda m: f"{m[1]}#{name}-{m[2]}", text)
+    text = re.sub(r"font-family: [^;\"]*;? ?", "", text)  # the page's own
+    return text.replace("<svg ", f'<svg role="img" aria-label="{escape(description)}" ', 1)

@@ -1,0 +1,73 @@
+r"""Controlled rounding of an estimate by a network flow.
+
+Each count becomes its floor or ceiling, so that children sum to their parent exactly, bounds and known
+totals hold exactly, and the sums over a chain of nested queries (from cells to the total) stay as close
+as they can to their estimates. See :mod:`das.solve.network` for the problem and why it is a network.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from das.model.constraint import Bounds
+from das.model.estimate import Estimate
+from das.model.histogram import Histogram
+from das.model.query import Query
+from das.model.solution import Certificate
+from das.solve import round_children
+from das.solve.network import Drains, Link
+
+_TOTAL_WEIGHT = 64.0  # the total comes first: it outweighs the chain below it
+
+
+def round_estimate(
+    estimate: Estimate,
+    bounds: Bounds,
+    chain: Sequence[Query],
+    below: tuple[NDArray[np.int64], Bounds] | None = None,
+) -> tuple[Histogram, Certificate]:
+    """The integers of one family: a histogram of its children, and the certificate.
+
+    ``bounds`` are those of the children. ``chain`` runs from fine to coarse and is nested; the dwelling
+    groups are put into it where they belong. ``below`` gives, where the children have a reach
+    (:class:`das.model.constraint.Bounds`), their descendants with known totals: the child of each, and
+    their bounds.
+    """
+    cells = len(bounds.group)
+    if not len(estimate.cell):
+        return Histogram.of(len(estimate.x), cells, *(np.zeros(0, dtype=np.int64),) * 3), Certificate()
+    links = _links(estimate.cell, bounds, chain, with_total=below is None)
+    drains = None
+    if below is not None and below[1].total is not None:
+        drains = Drains(below[0], below[1].lower, below[1].upper, below[1].total)
+    total = None
+    if estimate.parent is None:
+        total = int(np.rint(estimate.x.sum())) if bounds.total is None else int(bounds.total.sum())
+    solution = round_children(estimate.x, estimate.parent, chain=links, drains=drains, total=total)
+    unit, position = np.nonzero(solution.x)
+    counts = solution.x[unit, position].astype(np.int64)
+    rounded = Histogram.of(len(estimate.x), cells, unit, estimate.cell[position], counts)
+    # A rounding has no duality gap to report, and its distance to x is no violation.
+    certificate = Certificate(solves=1, widened=Certificate().add(solution).widened)
+    return rounded, certificate
+
+
+def _links(cell: NDArray[np.int64], bounds: Bounds, chain: Sequence[Query], *, with_total: bool) -> list[Link]:
+    """The chain on the cells at hand; with drains, it ends in the dwelling groups, which feed them."""
+    dwelling = bounds.group[cell]
+    finer = [q.index[cell] for q in chain if not _coarsens(dwelling, q.index[cell])]
+    links = [Link(np.unique(i, return_inverse=True)[1]) for i in finer]
+    links.append(Link(dwelling, bounds.lower, bounds.upper))
+    if with_total:
+        total = None if bounds.total is None else bounds.total[:, None]
+        links.append(Link(np.zeros(len(cell), dtype=np.intp), total, total, weight=_TOTAL_WEIGHT))
+    return links
+
+
+def _coarsens(fine: NDArray[np.intp], coarse: NDArray[np.intp]) -> bool:
+    """True if ``coarse`` is constant on the groups of ``fine``."""
+    pairs = np.unique(np.stack([fine, coarse]), axis=1).shape[1]
+    return pairs == len(np.unique(fine))

@@ -1,0 +1,33 @@
+"""Exact numbers in a configuration: fractions and decimals as strings, or integers; never floats."""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, PlainSerializer
+
+_NUMBER = re.compile(r"\s*[+-]?(\d+\s*/\s*\d+|\d+(\.\d*)?([eE][+-]?\d{1,4})?|\.\d+([eE][+-]?\d{1,4})?)\s*")
+
+
+def exact(value: Any) -> Fraction:
+    """``"104/4099"``, ``"0.25"``, ``"1e-10"`` or an integer, as a ``Fraction``."""
+    if isinstance(value, Fraction):
+        return value
+    if isinstance(value, bool) or not isinstance(value, int | str):
+        kind = "a float, which is not exact" if isinstance(value, float) else f"a {type(value).__name__}"
+        raise ValueError(f'{value!r} is {kind}: write it as a string such as "1/4" or "0.25", or as an integer')
+    if isinstance(value, str) and not _NUMBER.fullmatch(value):
+        raise ValueError(f'{value!r} is not a number: write "1/4", "0.25", "1e-10" or an integer')
+    try:
+        return Fraction(value.replace(" ", "") if isinstance(value, str) else value)
+    except ZeroDivisionError:
+        raise ValueError(f"{value!r} divides by zero") from None
+
+
+def _plain(value: Fraction) -> str | int:
+    return value.numerator if value.denominator == 1 else str(value)
+
+
+Exact = Annotated[Fraction, BeforeValidator(exact), PlainSerializer(_plain)]

@@ -1,0 +1,197 @@
+"""The published tables: which cells each column of a table adds up.
+
+Redistricting tables P1 to P5 and H1: order and labels are those of the 2010 P.L. 94-171 technical
+documentation, segments 1 and 2 (P5: 2020, segment 3). Field names are table, three digits, and the
+number of the column, four digits: ``P0010001``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import product
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from das.errors import InputError
+from das.model.histogram import Histogram
+from das.model.query import Query
+from das.model.schema import CENRACE, H1, PL94, Schema
+
+#: The largest full cross of all attributes that becomes a table of its own.
+LARGEST_CROSS = 1000
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Columns, each the sum of some cells of the histogram; a cell may be in many columns or in none.
+
+    Column ``j`` has field name ``columns[j]``, label ``labels[j]`` and the cells
+    ``cell[indptr[j]:indptr[j + 1]]``, of ``cells``.
+    """
+
+    name: str
+    title: str
+    columns: tuple[str, ...]
+    labels: tuple[str, ...]
+    cells: int
+    indptr: NDArray[np.int64]
+    cell: NDArray[np.int64]
+
+    def __post_init__(self) -> None:
+        if not len(self.columns) == len(self.labels) == len(self.indptr) - 1 or self.indptr[-1] != len(self.cell):
+            raise InputError("columns, labels and members differ in number", where=f"table {self.name}")
+        if len(set(self.columns)) != len(self.columns):
+            raise InputError("two columns have the same name", where=f"table {self.name}")
+
+    @staticmethod
+    def of(name: str, title: str, cells: int, members: list[tuple[str, NDArray[np.bool_]]]) -> Table:
+        """From a label and a mask of cells, ``(cells,)``, for each column."""
+        inside = [np.flatnonzero(mask) for _, mask in members]
+        fields = tuple(f"{name[0]}{int(name[1:]):03d}{i:04d}" for i in range(1, len(members) + 1))
+        indptr = np.cumsum([0, *map(len, inside)])
+        labels = tuple(label for label, _ in members)
+        return Table(name, title, fields, labels, cells, indptr, np.concatenate(inside))
+
+    def members(self, column: str) -> NDArray[np.int64]:
+        """The cells that ``column`` adds up, increasing."""
+        j = self.columns.index(column)
+        return self.cell[self.indptr[j] : self.indptr[j + 1]]
+
+    @cached_property
+    def _by_cell(self) -> sparse.csr_array:
+        ones = np.ones(len(self.cell), dtype=np.int64)
+        return sparse.csc_array((ones, self.cell, self.indptr), shape=(self.cells, len(self.columns))).tocsr()
+
+    def values(self, h: Histogram) -> NDArray[np.int64]:
+        """The table: ``(units, columns)``. Costs stored counts x columns of a cell, and the result.
+
+        Raises:
+            InputError: a histogram of another schema.
+        """
+        if h.cells != self.cells:
+            raise InputError(f"the histogram has {h.cells} cells, the table {self.cells}", where=f"table {self.name}")
+        counts = sparse.csr_array((h.count, h.cell, h.indptr), shape=(h.units, h.cells))
+        return (counts @ self._by_cell).toarray()
+
+
+def published(schema: Schema, universe: str = "persons") -> tuple[Table, ...]:
+    """The tables of a schema.
+
+    The redistricting schema has P1 to P5, housing units H1. Any other has ``T0`` (the total), one table
+    for each attribute, ``T1``, ``T2``, ..., and the full cross of all attributes if that has at most 1,000
+    cells; in the universe ``units`` these are named ``U0``, ``U1``, ...
+
+    Example:
+        >>> [(t.name, len(t.columns)) for t in published(PL94)]
+        [('P1', 71), ('P2', 73), ('P3', 71), ('P4', 73), ('P5', 10)]
+    """
+    if schema.attributes == PL94.attributes:
+        return _redistricting()
+    if schema.attributes == H1.attributes:
+        return (_housing(),)
+    return _general(schema, "U" if universe == "units" else "T")
+
+
+# --- redistricting -----------------------------------------------------------------------------------
+
+_RACE_LABELS = {
+    "White": "White",
+    "Black": "Black or African American",
+    "AIAN": "American Indian and Alaska Native",
+    "Asian": "Asian",
+    "NHPI": "Native Hawaiian and Other Pacific Islander",
+    "SOR": "Some other race",
+}
+_NUMBER = {2: "two races", 3: "three races", 4: "four races", 5: "five races", 6: "six races"}
+
+Column = tuple[str, NDArray[np.bool_]]
+
+
+def _redistricting() -> tuple[Table, ...]:
+    everyone = np.ones(PL94.cells, dtype=bool)
+    adult = PL94.level_of("votingage") == 1
+    for_adults = " for the population 18 years and over"
+    origin = "Hispanic or Latino, and not Hispanic or Latino by race"
+    return (
+        Table.of("P1", "Race", PL94.cells, _by_race(everyone)),
+        Table.of("P2", origin, PL94.cells, _by_origin_and_race(everyone)),
+        Table.of("P3", "Race" + for_adults, PL94.cells, _by_race(adult)),
+        Table.of("P4", origin + for_adults, PL94.cells, _by_origin_and_race(adult)),
+        Table.of("P5", "Group quarters population by major group quarters type", PL94.cells, _by_quarters()),
+    )
+
+
+def _by_race(of: NDArray[np.bool_]) -> list[Column]:
+    return [("Total", of), *_races(of)]
+
+
+def _by_origin_and_race(of: NDArray[np.bool_]) -> list[Column]:
+    hispanic = PL94.level_of("hispanic") == 1
+    head = [("Total", of), ("Hispanic or Latino", of & hispanic), ("Not Hispanic or Latino", of & ~hispanic)]
+    return [*head, *_races(of & ~hispanic)]
+
+
+def _races(of: NDArray[np.bool_]) -> list[Column]:
+    """One race and each; two or more; two races and each pair; ...; six races: 70 columns."""
+    race = PL94.level_of("cenrace")
+    number = np.array([c.count("+") + 1 for c in CENRACE])
+    columns: list[Column] = []
+    for n in range(1, 7):
+        if n == 1:
+            columns.append(("Population of one race", of & (number[race] == 1)))
+        if n == 2:
+            columns.append(("Population of two or more races", of & (number[race] >= 2)))
+        if n >= 2:
+            columns.append((f"Population of {_NUMBER[n]}", of & (number[race] == n)))
+        columns += [(_race_label(CENRACE[i]), of & (race == i)) for i in np.flatnonzero(number == n)]
+    return columns
+
+
+def _race_label(combination: str) -> str:
+    labels = [_RACE_LABELS[r] for r in combination.split("+")]
+    return f"{labels[0]} alone" if len(labels) == 1 else "; ".join(labels)
+
+
+def _by_quarters() -> list[Column]:
+    kind = PL94.level_of("hhgq")
+    return [
+        ("Total", kind > 0),
+        ("Institutionalized population", (kind >= 1) & (kind <= 4)),
+        ("Correctional facilities for adults", kind == 1),
+        ("Juvenile facilities", kind == 2),
+        ("Nursing facilities/Skilled-nursing facilities", kind == 3),
+        ("Other institutional facilities", kind == 4),
+        ("Noninstitutionalized population", kind >= 5),
+        ("College/University student housing", kind == 5),
+        ("Military quarters", kind == 6),
+        ("Other noninstitutional facilities", kind == 7),
+    ]
+
+
+def _housing() -> Table:
+    status = H1.level_of("h1")
+    columns = [("Total", status >= 0), ("Occupied", status == 1), ("Vacant", status == 0)]
+    return Table.of("H1", "Occupancy status", H1.cells, columns)
+
+
+# --- any other schema --------------------------------------------------------------------------------
+
+
+def _general(schema: Schema, letter: str) -> tuple[Table, ...]:
+    names = [a.name for a in schema.attributes]
+    queries = [("Total", schema.query("total")), *((n, schema.query(n)) for n in names)]
+    if len(names) > 1 and schema.cells <= LARGEST_CROSS:
+        queries.append((" by ".join(names), schema.query("detailed")))
+    return tuple(_of_query(f"{letter}{i}", title, query, schema) for i, (title, query) in enumerate(queries))
+
+
+def _of_query(name: str, title: str, query: Query, schema: Schema) -> Table:
+    order = np.argsort(query.index, kind="stable")
+    indptr = np.searchsorted(query.index[order], np.arange(query.answers + 1))
+    fields = tuple(f"{name[0]}{int(name[1:]):03d}{i:04d}" for i in range(1, query.answers + 1))
+    shown = [g.groups for g in query.groupings if not g.is_total]
+    labels = tuple("; ".join(x) for x in product(*shown)) if shown else ("Total",)
+    return Table(name, title, fields, labels, schema.cells, indptr, order)

@@ -1,0 +1,53 @@
+"""errors.csv: the columns of the contract, every digit, and clear refusals."""
+
+import os
+
+import pytest
+
+from das.errors import InputError
+from das.files import errors_csv
+from das.model.result import ErrorRow
+
+ROWS = [
+    ErrorRow("US", "total", "nmf", "all", 1, 1 / 3, 0.1 + 0.2, -1e-9, 0.0, 1.0, 2.0, 0.987654321987654),
+    ErrorRow("Block", "votingage * hispanic", "postprocessed", "10000+", 21_000_000_000, 2.5, 3.5, 0.0, 1, 2, 3, None),
+]
+
+
+def test_round_trip_keeps_every_digit(tmp_path):
+    path = errors_csv.write(tmp_path / "evaluation" / "errors.csv", ROWS)
+    assert path.read_text().splitlines()[0] == "level,query,source,bin,n,mae,rmse,bias,p50,p95,max,tvd"
+    assert errors_csv.read(path) == ROWS
+    assert os.listdir(path.parent) == ["errors.csv"]
+
+
+def test_a_failure_leaves_what_was_there(tmp_path):
+    path = errors_csv.write(tmp_path / "errors.csv", ROWS)
+    with pytest.raises(TypeError):
+        errors_csv.write(path, [*ROWS, None])
+    assert errors_csv.read(path) == ROWS
+    assert os.listdir(tmp_path) == ["errors.csv"]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda t: t.replace("rmse", "RMSE"), "the columns are"),
+        (lambda t: "", "the columns are"),
+        (lambda t: t.replace("21000000000", "many"), "line 3: not a number"),
+        (lambda t: t[: t.rindex(",3")], "line 3: 10 fields, not 12"),
+        (lambda t: t + "\x00", "line 4|not readable"),
+    ],
+)
+def test_damage_is_told_with_its_line(tmp_path, change, message):
+    path = errors_csv.write(tmp_path / "errors.csv", ROWS)
+    path.write_text(change(path.read_text()))
+    with pytest.raises(InputError, match=message):
+        errors_csv.read(path)
+
+
+def test_other_bytes_and_no_file(tmp_path):
+    (tmp_path / "errors.csv").write_bytes(b"\xff\xfe\x00")
+    for name in ("errors.csv", "absent.csv"):
+        with pytest.raises(InputError, match="not readable as errors"):
+            errors_csv.read(tmp_path / name)

@@ -1,0 +1,222 @@
+"""The page: says what must be said, escapes what it is given, stands alone, and is the same for the same run."""
+
+import re
+from html.parser import HTMLParser
+
+import pytest
+
+from das.model.result import ErrorRow
+from das.model.solution import Certificate
+from das.report import html
+from das.report.page import clock, figure, upward
+
+LEVELS = {"US": 1, "State": 51, "County": 3143, "Tract": 73057, "Block_Group": 217740, "Block": 6398202}
+QUERIES = ("total", "hispanic * cenrace", "votingage", "detailed")
+
+
+def row(level, query, source, bin_, n=10, mae=2.5, bias=0.5, tvd=None):
+    return ErrorRow(level, query, source, bin_, n, mae, mae * 1.3, bias, 2.0, 7.0, 31.0, tvd)
+
+
+def rows():
+    out = []
+    for i, (level, n) in enumerate(LEVELS.items()):
+        for query in QUERIES:
+            if (level, query) != ("US", "total"):  # known exactly, so not measured
+                out.append(row(level, query, "nmf", "all", n, 10.0 + i))
+            out.append(row(level, query, "postprocessed", "all", n, 0.0 if i < 2 else 1.0 + i, tvd=0.9375))
+            for bin_, bias in (("0", 0.3), ("1-9", -0.2), ("10-99", -4.0)):
+                out.append(row(level, query, "postprocessed", bin_, n, 1.0, bias))
+    return out
+
+
+def facts(**changes):
+    return {
+        "name": "pl94-2010",
+        "schema": "pl94",
+        "private": True,
+        "neighbours": "bounded",
+        "data": "Rhode Island 2010",
+        "mechanism": "discrete-gaussian",
+        "rho": "293764/114921",
+        "epsilon": [{"method": "zcdp-tight", "delta": "1e-10", "epsilon": 17.1401}],
+        "invariants": ["total population of each State"],
+        "structural": ["nobody under 18 in nursing facilities"],
+        "stages": [
+            {"name": "read", "seconds": 2.0, "peak_mb": 310.0},
+            {"name": "estimate", "seconds": 80.0, "peak_mb": 1210.0},
+        ],
+        "certificates": {"Block_Group": Certificate(244, 3, 1, 3.2e-7, 2e-6, 81500)},
+        "version": "0.1.0",
+        "digest": "a" * 64,
+        **changes,
+    }
+
+
+class Page(HTMLParser):
+    """Text, ids and addresses of a page; fails on a tag that is closed out of order."""
+
+    VOID = frozenset({"meta", "br", "path", "use", "rect", "line"})
+
+    def __init__(self, text):
+        super().__init__()
+        self.open, self.ids, self.references, self.words, self.quiet = [], [], [], [], 0
+        self.feed(text)
+        self.close()
+        assert not self.open, self.open
+
+    def handle_starttag(self, tag, attrs):
+        if tag not in self.VOID:
+            self.open.append(tag)
+        for key, value in attrs:
+            if key == "id":
+                self.ids.append(value)
+            if key in ("href", "src", "xlink:href", "clip-path"):
+                self.references.append(value)
+
+    def handle_endtag(self, tag):
+        if tag not in self.VOID:
+            assert self.open.pop() == tag
+
+    def handle_startendtag(self, tag, attrs):
+        self.handle_starttag(tag, attrs)
+        if tag not in self.VOID:
+            self.open.pop()
+
+    def handle_data(self, data):
+        if "style" not in self.open:
+            self.words.append(data)
+
+    @property
+    def text(self):
+        return re.sub(r"\s+", " ", " ".join(self.words))
+
+
+@pytest.fixture(scope="module")
+def page():
+    return html(rows(), facts())
+
+
+def test_it_is_confidential_and_says_why(page):
+    text = Page(page).text
+    assert "Confidential." in text
+    assert "errors depend on the true data" in text
+    assert "do not publish" in text
+
+
+def test_the_guarantee_in_words(page):
+    text = Page(page).text
+    assert "satisfy zero-concentrated differential privacy with ρ = 293764/114921." in text
+    assert "being replaced by any other" in text
+    assert "total population of each State" in text
+    assert "17.15" in text  # rounded up
+    assert "would satisfy" not in text
+    other = Page(html(rows(), facts(neighbours="unbounded", invariants=[]))).text
+    assert "being added or removed" in other
+    assert "the run has no invariants" in other
+
+
+def test_pure_differential_privacy():
+    given = facts(mechanism="geometric", pure_epsilon="1/4")
+    del given["rho"]
+    assert "satisfy differential privacy with ε = 1/4." in Page(html(rows(), given)).text
+
+
+def test_a_seeded_run_is_loudly_not_private(page):
+    assert 'class="not-private"' not in page
+    seeded = html(rows(), facts(private=False, seed=0))
+    assert seeded.index('class="not-private" role="alert"') < seeded.index("<h1>")
+    text = Page(seeded).text
+    assert "NOT PRIVATE" in text
+    assert "the seed 0," in text
+    assert "No privacy guarantee holds" in text
+    assert "would satisfy zero-concentrated" in text
+    unknown = Page(html(rows(), facts(private=False, seed=None))).text
+    assert "NOT PRIVATE" in unknown
+    assert "a repeatable source" in unknown
+
+
+def test_numbers_stand_in_the_tables(page):
+    text = Page(page).text
+    assert re.search(r"US 1 not measured 0 2 7 31 0\.500 0\.938", text)
+    assert re.search(r"Block 6,398,202 15\.0 6\.00 2 7 31 0\.500 0\.938", text)
+    assert re.search(r"Block Group 244 3\.2e-07 2\.0e-06 3 1 81,500", text)
+    assert re.search(r"estimate 1 min 20 s 1,210 MB", text)
+    assert f"{len(rows())} rows" in text
+
+
+def test_figures_are_inline_described_and_unambiguous(page):
+    parsed = Page(page)
+    assert page.count("<svg ") == 1 + len(LEVELS) + 3
+    assert page.count('role="img" aria-label="') == page.count("<svg ")
+    assert len(set(parsed.ids)) == len(parsed.ids)
+    targets = {r.removeprefix("url(").removesuffix(")") for r in parsed.references}
+    assert targets
+    assert targets <= {f"#{i}" for i in parsed.ids}
+    assert "no error" in parsed.text  # no logarithm of an error of zero
+    for name in ("noisy measurements", "published", "hispanic * cenrace", "Block Group"):
+        assert name in parsed.text
+
+
+def test_it_stands_alone(page):
+    for address in re.findall(r"""(?:src|href|url\()\s*=?\s*["'(]?([^"')>\s]+)""", page):
+        assert address.startswith("#")
+    assert "<script" not in page
+    assert "@import" not in page
+
+
+def test_the_same_run_gives_the_same_page(page):
+    assert html(rows(), facts()) == page
+
+
+def test_what_it_is_given_is_escaped():
+    hostile = "<script>alert(1)</script>"
+    changed = [row(f"A&B {hostile}", f"a<b {hostile}", s, b) for s in ("nmf", "postprocessed") for b in ("all", "0")]
+    page = html(changed, facts(name=hostile, invariants=[hostile], data=hostile))
+    assert "<script" not in page
+    Page(page)
+
+
+def test_little_is_enough():
+    least = {"name": "bare", "schema": "toy", "private": True, "neighbours": "bounded"}
+    assert "No errors were measured" in Page(html([], least)).text
+    one = [
+        row("State", "total", "postprocessed", "all", mae=0.0),
+        row("State", "total", "postprocessed", "0", bias=0.0),
+    ]
+    assert Page(html(one, least)).text.count("not measured") == 1
+
+
+def test_housing_units_have_their_own_table(page):
+    assert "Housing units" not in Page(page).text
+    units = [row("Block", "h1", s, "all", 99, m) for s, m in (("nmf", 4.0), ("postprocessed", 3.0))]
+    assert "Block h1 99 4.00 3.00 7 31 0.500" in Page(html(rows(), facts(), units)).text
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (0, "0"),
+        (None, "–"),
+        (1234.5, "1,234"),
+        (-0.04567, "−0.0457"),
+        (999.6, "1,000"),
+        (3e-12, "3.0e-12"),
+        (2.5, "2.50"),
+    ],
+)
+def test_figures_of_numbers(value, shown):
+    assert figure(value) == shown
+
+
+def test_epsilon_is_never_rounded_down():
+    assert upward(17.1401) == "17.15"
+    assert upward(2.0) == "2.00"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"),
+    [(0.04, "0.0 s"), (59.94, "59.9 s"), (59.99, "1 min 00 s"), (3599.9, "1 h 00 min"), (7322, "2 h 02 min")],
+)
+def test_clock(seconds, shown):
+    assert clock(seconds) == shown
