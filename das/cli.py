@@ -80,16 +80,30 @@ def main() -> None:
 @_config
 @click.option("--out", type=PATH, help="Folder of the run (new or empty). Default: runs/<name>-<time>.")
 @click.option("--data", "paths", type=PATH, multiple=True, help="A file or folder; replaces data.path.")
+@click.option("--resume", is_flag=True, help="Go on with an interrupted run in --out.")
+@click.option("--accept-spent", is_flag=True,
+              help="With --resume: measure again what was interrupted, and state both spendings.")  # fmt: skip
 @_run_options
 @_guarded
 def run(
-    config: Path, changes: tuple[str, ...], out: Path | None, paths: tuple[Path, ...], workers: int, quiet: bool
+    config: Path,
+    changes: tuple[str, ...],
+    out: Path | None,
+    paths: tuple[Path, ...],
+    resume: bool,
+    accept_spent: bool,
+    workers: int,
+    quiet: bool,
 ) -> None:
     """Run the whole pipeline."""
     spec = _load(config, changes)
+    if (accept_spent and not resume) or (resume and out is None):
+        raise UserError("--accept-spent goes with --resume, and --resume with --out", where="das run")
     out = out or Path("runs") / f"{spec.run.name}-{datetime.now():%Y%m%d-%H%M%S}"
     with Live(quiet) as progress:
-        outcome = pipeline.run(spec, out, paths=paths, workers=workers, progress=progress)
+        outcome = pipeline.run(
+            spec, out, paths=paths, workers=workers, progress=progress, resume=resume, accept_spent=accept_spent
+        )
     console = Console()
     if spec.run.seed is not None:
         console.print("[bold red]NOT PRIVATE: this run was seeded.[/]")

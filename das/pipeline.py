@@ -22,10 +22,11 @@ from numpy.typing import NDArray
 from das import spec as specification
 from das.accounting.statement import statement
 from das.engine import Progress, Silent, executor
-from das.errors import InputError, PrivacyError, ReleaseError, SpecError
+from das.errors import InputError, PrivacyError, ReleaseError, SpecError, UserError
 from das.evaluate import evaluate
 from das.files import errors_csv, microdata_reading, nmf, read, run_directory, truth
 from das.files import spine as spine_file
+from das.files.ledger import LedgerFile, digest_of
 from das.files.run_directory import RunDirectory
 from das.geography import bounds as geography
 from das.geography import tabulation
@@ -69,13 +70,29 @@ class Outcome:
 
 
 def run(
-    spec: RunSpec, out: Path, *, paths: Sequence[Path] = (), workers: int = 1, progress: Progress | None = None
+    spec: RunSpec,
+    out: Path,
+    *,
+    paths: Sequence[Path] = (),
+    workers: int = 1,
+    progress: Progress | None = None,
+    resume: bool = False,
+    accept_spent: bool = False,
 ) -> Outcome:
-    """Everything, from input to report. ``paths`` replace ``data.path``."""
+    """Everything, from input to report. ``paths`` replace ``data.path``.
+
+    With ``resume`` a run in ``out`` that was interrupted goes on: levels that were measured are kept. A level
+    whose measuring was interrupted has spent its budget; it is measured again, and both spendings stated,
+    only with ``accept_spent``.
+    """
     progress, stages, directory = progress or Silent(), Stages(), RunDirectory(out)
-    directory.refuse_if_taken()
+    resume = resume and directory.ledger.exists()
+    if not resume:
+        directory.refuse_if_taken()
     prepared = prepare(spec, paths, stages, progress)
-    return run_prepared(spec, prepared, directory, workers, stages, progress)
+    if resume:
+        _check_same(spec, prepared, directory)
+    return run_prepared(spec, prepared, directory, workers, stages, progress, accept_spent=resume and accept_spent)
 
 
 def prepare(spec: RunSpec, paths: Sequence[Path], stages: Stages, progress: Progress) -> Prepared:
@@ -101,16 +118,27 @@ def prepare(spec: RunSpec, paths: Sequence[Path], stages: Stages, progress: Prog
 
 
 def run_prepared(
-    spec: RunSpec, prepared: Prepared, directory: RunDirectory, workers: int, stages: Stages, progress: Progress
+    spec: RunSpec,
+    prepared: Prepared,
+    directory: RunDirectory,
+    workers: int,
+    stages: Stages,
+    progress: Progress,
+    *,
+    accept_spent: bool = False,
 ) -> Outcome:
     """Measure, then post-process, evaluate and report."""
     began = datetime.now(UTC)
     noise = entropy.system() if spec.run.seed is None else entropy.seeded(spec.run.seed)
-    directory.create()
+    if not directory.ledger.exists():
+        directory.create()
+        run_directory.write_json(directory.inputs, {"inputs": [asdict(s) for s in prepared.sources]})
+        run_directory.write_text(directory.release / "spec.toml", specification.dump(spec))
+        spine_file.write(directory.release / "spine.parquet", prepared.spine)
     with stages("measure"):
-        events = _measured(spec, prepared, directory, noise, progress)
+        events, lost = _measured(spec, prepared, directory, noise, progress, accept_spent)
     every = [c for cs in prepared.constraints.values() for c in cs]
-    privacy = statement(events, spec.persons.plan.neighbours, spec.budget.delta, every, noise.name, noise.private)
+    privacy = statement(events, spec.persons.plan.neighbours, spec.budget.delta, every, noise.name, noise.private, lost)
     run_directory.write_json(directory.release / "privacy.json", privacy)
     released, certificates = _post_process(directory.release, directory.release, workers, stages, progress)
     for name, levels in prepared.truth.items():
@@ -177,25 +205,70 @@ def evaluate_run(run: Path, progress: Progress | None = None) -> dict[str, list[
 
 
 def _measured(
-    spec: RunSpec, prepared: Prepared, directory: RunDirectory, noise: entropy.Entropy, progress: Progress
-) -> dict[str, tuple[Event, ...]]:
-    """Write specification, spine and noisy measurements; return what was drawn."""
-    run_directory.write_text(directory.release / "spec.toml", specification.dump(spec))
-    spine_file.write(directory.release / "spine.parquet", prepared.spine)
+    spec: RunSpec,
+    prepared: Prepared,
+    directory: RunDirectory,
+    noise: entropy.Entropy,
+    progress: Progress,
+    accept_spent: bool,
+) -> tuple[dict[str, tuple[Event, ...]], dict[str, tuple[Event, ...]]]:
+    """Write the noisy measurements. Returns what was drawn for them, and what was drawn and lost before."""
+    book = LedgerFile(directory.ledger)
+    kept, lost = _history(book, directory, accept_spent)
     events = {}
     for u in spec.universes:
-        ledger = Ledger(u.plan.cost)
+        before = [e for (universe, _), es in kept.items() for e in es if universe == u.name]
+        ledger = Ledger(u.plan.cost, book.draw, before)
         progress.stage(f"measure {u.name}", len(prepared.spine))
         for level in prepared.spine.levels:
-            true = prepared.truth[u.name][level]
-            noisy = measure(true, level, u.name, u.schema, prepared.spine, u.plan, noise, ledger)
-            nmf.write(directory.nmf(u.name), level, u.schema, prepared.spine, noisy)
+            if (u.name, level) not in kept:
+                book.begin(u.name, level)
+                noisy = measure(prepared.truth[u.name][level], level, u.name, u.schema, prepared.spine, u.plan,
+                                noise.of(f"{u.name}/{level}"), ledger)  # fmt: skip
+                folder = nmf.write(directory.nmf(u.name), level, u.schema, prepared.spine, noisy)
+                book.done(u.name, level, digest_of(folder))
             progress.advance()
         nmf.write_constraints(directory.nmf(u.name), u.schema, prepared.spine, prepared.constraints[u.name])
         if ledger.cost != u.plan.cost:
             raise PrivacyError(f"the ledger says {ledger.cost}, the plan {u.plan.cost}", where=u.name)
         events[u.name] = ledger.events
-    return events
+    return events, lost
+
+
+def _history(
+    book: LedgerFile, directory: RunDirectory, accept_spent: bool
+) -> tuple[dict[tuple[str, str], list[Event]], dict[str, tuple[Event, ...]]]:
+    """From the ledger of an interrupted run: the stages that stand, and the draws that were lost, by universe."""
+    kept: dict[tuple[str, str], list[Event]] = {}
+    lost: dict[str, tuple[Event, ...]] = {}
+    for attempt in book.attempts():
+        folder = directory.nmf(attempt.universe) / f"{attempt.level}.parquet" / "DPQuery"
+        if attempt.digest is None:
+            lost[attempt.universe] = (*lost.get(attempt.universe, ()), *attempt.events)
+        elif digest_of(folder) == attempt.digest:
+            kept[attempt.universe, attempt.level] = attempt.events
+        else:
+            raise ReleaseError("these measurements are not those that the ledger says were written", where=folder,
+                               remedy="they were altered or lost: start a new run in another folder")  # fmt: skip
+    if any(lost.values()) and not accept_spent:
+        cost = sum((e.cost for es in lost.values() for e in es), Fraction(0))
+        where = ", ".join(dict.fromkeys(f"{e.universe} at {e.level}" for es in lost.values() for e in es))
+        raise UserError(f"measuring {where} was interrupted: its budget of {cost} ({float(cost):.4g}) is spent",
+                        where=directory.ledger,
+                        remedy="measure again with --accept-spent (the privacy statement then names both "
+                               "spendings), or give the run up")  # fmt: skip
+    return kept, lost
+
+
+def _check_same(spec: RunSpec, prepared: Prepared, directory: RunDirectory) -> None:
+    """A run goes on with its own specification and input, or not at all."""
+    remedy = "resume with what the run began with, or start another in a new folder"
+    if run_directory.read_text(directory.release / "spec.toml", "release specification") != specification.dump(spec):
+        raise UserError(
+            "the configuration is not the one that this run began with", where=directory.root, remedy=remedy
+        )
+    if run_directory.read_json(directory.inputs)["inputs"] != [asdict(s) for s in prepared.sources]:
+        raise UserError("the input is not the one that this run began with", where=directory.root, remedy=remedy)
 
 
 def _post_process(

@@ -20,9 +20,13 @@ def statement(
     constraints: Sequence[Constraint],
     entropy: str,
     private: bool,
+    lost: Mapping[str, Sequence[Event]] | None = None,
 ) -> dict[str, Any]:
-    """``events`` by universe. All totals are exact sums of the events; epsilon figures are conversions."""
-    spent = {u: sum((e.cost for e in es), Fraction(0)) for u, es in events.items()}
+    """``events`` by universe; ``lost`` those of interrupted attempts, spent for nothing but spent. All totals
+    are exact sums of both; epsilon figures are conversions."""
+    lost = lost or {}
+    every = {u: (*es, *lost.get(u, ())) for u, es in events.items()}
+    spent = {u: sum((e.cost for e in es), Fraction(0)) for u, es in every.items()}
     mechanism = next(e.mechanism for es in events.values() for e in es)
     total = sum(spent.values(), Fraction(0))
     return {
@@ -38,6 +42,7 @@ def statement(
             if c.kind is Kind.INVARIANT
         ],
         "ledger": [_line(e) for es in events.values() for e in es],
+        "spent_by_interrupted_attempts": [_line(e) for es in lost.values() for e in es],
     }
 
 

@@ -15,6 +15,7 @@ import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
+from urllib.parse import quote
 
 import numpy as np
 import pyarrow as pa
@@ -29,11 +30,14 @@ from das.model.schema import Schema
 from das.model.spine import Spine
 
 _LEVEL_OF_PARTITION = "State"
+#: A variance below what float32 holds (1e-70 occurs at rho = 1000) is published as the least that it does.
+_LEAST = np.finfo(np.float32).tiny
 _LOST = "the release is incomplete or altered: get it again from where it was published"
 
 
-def write(root: Path, level: str, schema: Schema, spine: Spine, measurements: Iterable[Measurement]) -> None:
-    """Write all measurements of a level as they come; the level appears whole or not at all."""
+def write(root: Path, level: str, schema: Schema, spine: Spine, measurements: Iterable[Measurement]) -> Path:
+    """Write all measurements of a level as they come; the level appears whole or not at all. Returns the folder
+    that holds them and nothing else."""
     final = root / f"{level}.parquet"
     draft = root / f".{level}.parquet.tmp"
     shutil.rmtree(draft, ignore_errors=True)
@@ -45,6 +49,7 @@ def write(root: Path, level: str, schema: Schema, spine: Spine, measurements: It
             tables = [_rows(m, a, b, schema.query(m.query), schema, spine) for m in batch]
             _write_part(folder / f"part-{number:05d}.parquet", tables)
     _publish(draft, final)
+    return final / "DPQuery"
 
 
 def write_constraints(root: Path, schema: Schema, spine: Spine, constraints: Sequence[Constraint]) -> None:
@@ -82,7 +87,8 @@ def _partition(spine: Spine, level: str) -> NDArray[np.str_]:
     """The folder of each unit: its state where there is such a level at or above it, else the level itself."""
     if _LEVEL_OF_PARTITION in spine.levels and spine.index(level) >= spine.index(_LEVEL_OF_PARTITION):
         codes = spine.codes[spine.index(_LEVEL_OF_PARTITION)]
-        return np.char.add(f"{_LEVEL_OF_PARTITION}=", codes)[spine.up(level, _LEVEL_OF_PARTITION)]
+        names = np.array([f"{_LEVEL_OF_PARTITION}={quote(c, safe='')}" for c in codes.tolist()])  # as Hive does
+        return names[spine.up(level, _LEVEL_OF_PARTITION)]
     return np.full(spine.units(level), "")
 
 
@@ -97,7 +103,7 @@ def _runs(partition: NDArray[np.str_], start: int, n: int) -> Iterator[tuple[str
 def _rows(m: Measurement, a: int, b: int, query: Query, schema: Schema, spine: Spine) -> pa.Table:
     columns = _describe(m.level, m.start + a, b - a, f"{m.query}_dpq", query, schema, spine)
     columns["value"] = _lists(m.values[a:b])
-    columns["variance"] = pa.array(m.variance[a:b].astype(np.float32))
+    columns["variance"] = pa.array(np.maximum(m.variance[a:b].astype(np.float32), _LEAST))
     return pa.table(columns)
 
 
@@ -157,7 +163,7 @@ class NmfReader:
     def read(self, level: str, query: str, start: int, stop: int) -> Measurement:
         """Units ``start:stop``; every one of them must be in the files, once."""
         values: NDArray[np.int64] | None = None
-        variance = np.zeros(stop - start)
+        variance, times = np.zeros(stop - start), np.zeros(stop - start, dtype=np.int64)
         for part in self._level(level):
             if not (part.first < stop and part.last >= start):
                 continue
@@ -165,11 +171,17 @@ class NmfReader:
             keep = (unit >= start) & (unit < stop)
             if values is None:
                 values = np.zeros((stop - start, got.shape[1]), dtype=np.int64)
+            if got.shape[1] != values.shape[1]:
+                raise ReleaseError(f"other numbers of answers to {query!r} than before", where=part.path, remedy=_LOST)
             values[unit[keep] - start], variance[unit[keep] - start] = got[keep], var[keep]
-        if values is None or not (variance > 0).all():
-            raise ReleaseError(
-                f"no measurement of {query!r} for some units of {level!r}", where=self.root, remedy=_LOST
-            )
+            np.add.at(times, unit[keep] - start, 1)
+        if values is None or (times != 1).any():
+            at = int(np.flatnonzero(times != 1)[0])
+            what = "no measurement" if times[at] == 0 else f"{times[at]} measurements"
+            code = self.spine.codes[self.spine.index(level)][start + at]
+            raise ReleaseError(f"{what} of {query!r} for {level} {code}", where=self.root, remedy=_LOST)
+        if not (variance > 0).all():
+            raise ReleaseError(f"a variance of {query!r} at {level!r} is not positive", where=self.root, remedy=_LOST)
         return Measurement(level, query, start, values, variance)
 
     def constraints(self, level: str) -> dict[str, tuple[str, NDArray[np.int64]]]:

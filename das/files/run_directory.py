@@ -19,6 +19,8 @@ class RunDirectory:
         self.release = self.root / "release"
         self.confidential = self.root / "confidential"
         self.manifest = self.root / "manifest.json"
+        self.ledger = self.release / "ledger.jsonl"
+        self.inputs = self.confidential / "inputs.json"
         self.errors = self.confidential / "evaluation" / "errors.csv"
         self.unit_errors = self.confidential / "evaluation" / "errors-units.csv"
         self.report = self.confidential / "report.html"

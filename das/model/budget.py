@@ -15,7 +15,7 @@ level, costs exactly its budget. All of it is in ``Fraction``.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from fractions import Fraction
@@ -156,11 +156,20 @@ class Event:
 
 
 class Ledger:
-    """Append-only record of what was drawn. Its cost never exceeds its budget."""
+    """Append-only record of what is drawn. Its cost never exceeds its budget.
 
-    def __init__(self, budget: Fraction) -> None:
+    ``write`` is called with each event before :meth:`append` returns, and so before its first draw: a
+    ledger on disk is never behind. ``spent`` are the events of an earlier, interrupted process.
+    """
+
+    def __init__(
+        self, budget: Fraction, write: Callable[[Event], None] | None = None, spent: Iterable[Event] = ()
+    ) -> None:
         self.budget = budget
-        self._events: list[Event] = []
+        self._write = write
+        self._events: list[Event] = list(spent)
+        if self.cost > budget:
+            raise PrivacyError(f"{self.cost} was spent of a budget of {budget}", where="ledger")
 
     @property
     def events(self) -> tuple[Event, ...]:
@@ -178,4 +187,6 @@ class Ledger:
                 f"of a budget of {self.budget}",
                 where="ledger",
             )
+        if self._write is not None:
+            self._write(event)
         self._events.append(event)

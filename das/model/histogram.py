@@ -26,7 +26,8 @@ class Histogram:
     count: NDArray[np.int64]
 
     def __post_init__(self) -> None:
-        if len(self.cell) != len(self.count) or self.indptr[0] != 0 or self.indptr[-1] != len(self.cell):
+        fit = len(self.cell) == len(self.count) == self.indptr[-1] and self.indptr[0] == 0
+        if not fit or (np.diff(self.indptr) < 0).any():
             raise InputError("row pointers, cells and counts do not fit together", where="histogram")
         if self.count.dtype != np.int64 or (len(self.count) and self.count.min() <= 0):
             raise InputError("counts must be positive int64 (zero cells are left out)", where="histogram")
@@ -45,6 +46,9 @@ class Histogram:
         units: int, cells: int, unit: NDArray[np.int64], cell: NDArray[np.int64], count: NDArray[np.int64]
     ) -> Histogram:
         """From triplets in any order; counts of one (unit, cell) are added, zeros left out."""
+        for name, value, most in (("unit", unit, units), ("cell", cell, cells)):
+            if len(value) and not (value.min() >= 0 and value.max() < most):
+                raise InputError(f"a {name} outside 0..{most - 1}", where="histogram")
         key = np.asarray(unit, dtype=np.int64) * cells + cell
         order = np.argsort(key, kind="stable")
         key, count = key[order], np.asarray(count, dtype=np.int64)[order]
@@ -55,8 +59,6 @@ class Histogram:
             raise InputError("a negative count", where="histogram")
         key, total = key[total > 0], total[total > 0]
         indptr = np.searchsorted(key, np.arange(units + 1) * cells).astype(np.int64)
-        if indptr[-1] != len(key):
-            raise InputError(f"a unit outside 0..{units - 1}", where="histogram")
         return Histogram(cells, indptr, key % cells, total)
 
     @property

@@ -59,7 +59,7 @@ class Query:
         >>> PL94.query("votingage").answer(np.ones(PL94.cells, dtype=int))
         array([1008, 1008])
         """
-        if self.answers == dense.shape[-1]:
+        if all(g.is_detailed for g in self.groupings):
             return dense.copy()
         order, starts = self._by_answer
         return np.add.reduceat(dense[..., order], starts, axis=-1)

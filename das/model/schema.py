@@ -65,6 +65,8 @@ class Schema:
             raise SpecError("two attributes or groupings have the same name", where=where, remedy="rename one of them")
         object.__setattr__(self, "_names", {n: i for i, n in enumerate(names)})
         for g in self.recodes:
+            if not g.name or "*" in g.name or g.name in ("total", DETAILED):
+                raise SpecError(f"{g.name!r} cannot name a grouping", where=where, remedy="it names a query")
             if len(g.index) != len(self.attribute(g.attribute).levels):
                 raise SpecError(f"grouping {g.name!r} does not cover the levels of {g.attribute!r}", where=where)
         if self.dwelling is not None:

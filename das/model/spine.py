@@ -42,6 +42,8 @@ class Spine:
                 raise InputError("a code occurs twice", where=where)
             if (np.diff(parent) < 0).any() or not np.array_equal(np.unique(parent), np.arange(above)):
                 raise InputError("units are not in the order of their parents, or a parent has no child", where=where)
+            if ((codes[1:] < codes[:-1]) & (parent[1:] == parent[:-1])).any():
+                raise InputError("siblings are not in the order of their codes", where=where)
             above = len(codes)
 
     def __len__(self) -> int:
@@ -82,6 +84,8 @@ class Spine:
     def up(self, level: str, to: str) -> NDArray[np.int64]:
         """For each unit of ``level`` the number of its ancestor at level ``to`` (itself if they are the same)."""
         low, high = self.index(level), self.index(to)
+        if high > low:
+            raise InputError(f"level {to!r} is below {level!r}", where="spine")
         out = np.arange(len(self.codes[low]))
         for depth in range(low, high, -1):
             out = self.parent[depth][out]

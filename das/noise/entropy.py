@@ -31,6 +31,12 @@ class Entropy:
         """``n`` independent uniform bytes."""
         raise NotImplementedError
 
+    def of(self, stage: str) -> Entropy:
+        """The source for one stage of a run. A seeded run draws each stage from a stream of its own, so that
+        it repeats itself whatever was done before; a private source has nothing to repeat."""
+        del stage
+        return self
+
     def uint16(self, n: int) -> NDArray[np.uint16]:
         return np.frombuffer(self.bytes(2 * n), dtype=np.uint16)
 
@@ -80,9 +86,13 @@ class _Kernel(Entropy):
 class _Seeded(_AesCtr):
     private = False
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, stage: str) -> None:
         self.name = f"seed {seed} (NOT PRIVATE)"
-        super().__init__(hashlib.sha256(b"das seeded entropy %d" % seed).digest())
+        self._seed = seed
+        super().__init__(hashlib.sha256(f"das seeded entropy {seed} {stage}".encode()).digest())
+
+    def of(self, stage: str) -> Entropy:
+        return _Seeded(self._seed, stage)
 
 
 def system() -> Entropy:
@@ -97,4 +107,4 @@ def kernel() -> Entropy:
 
 def seeded(n: int) -> Entropy:
     """Repeatable, for tests: never private."""
-    return _Seeded(n)
+    return _Seeded(n, "")
