@@ -279,7 +279,7 @@ def _post_process(
     certificates: dict[str, dict[str, Certificates]] = {}
     with executor(workers) as pool, stages("estimate and round"):
         for u in opened.spec.universes:
-            results[u.name], certificates[u.name] = estimate(opened, u, pool, progress)
+            results[u.name], certificates[u.name] = estimate(opened, u, pool, progress, out)
     with stages("microdata and tables"):
         for u in opened.spec.universes:
             publish(opened, u, results[u.name], out, progress)

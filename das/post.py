@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -19,13 +18,18 @@ from das import spec as specification
 from das import tables
 from das.engine import Progress, in_order
 from das.errors import PrivacyError
+from das.estimate import informed
+from das.estimate.information import Information
+from das.estimate.modes import Modes
 from das.estimate.topdown import Method, estimate_children, estimate_root
 from das.files import microdata, microdata_reading, nmf, published_tables, run_directory
 from das.files import spine as spine_file
+from das.files.release_source import open_source
+from das.full_information import Collapsed, collapse, write_estimates
 from das.geography import bounds as geography
 from das.model.constraint import Bounds
+from das.model.estimate import Estimate
 from das.model.histogram import Histogram
-from das.model.measurement import MeasurementSource
 from das.model.release import Release
 from das.model.schema import Schema
 from das.model.solution import Certificate
@@ -75,15 +79,24 @@ def open_release(folder: Path) -> Opened:
 
 
 def estimate(
-    release: Opened, universe: Universe, pool: Executor, progress: Progress
+    release: Opened, universe: Universe, pool: Executor, progress: Progress, out: Path | None = None
 ) -> tuple[Release, dict[str, Certificates]]:
-    """Integer histograms of every level, root first, checked against every constraint."""
+    """Integer histograms of every level, root first, checked against every constraint.
+
+    Full-information estimation also writes its unbiased estimates, under ``out`` where that is given.
+    """
     bounds = release.bounds(universe)
+    known = None
+    if release.spec.estimation.method == "full-information" and len(release.spine) > 1:
+        known = collapse(release.folder, release.spine, universe, bounds, pool, progress)
+        if out is not None:
+            folder = out / ("estimates" if universe.name == "persons" else f"estimates-{universe.name}")
+            write_estimates(known, release.spine, universe, folder, progress)
     published: dict[str, Histogram] = {}
     certificates: dict[str, Certificates] = {}
     for depth, level in enumerate(release.spine.levels):
         above = published[release.spine.levels[depth - 1]] if depth else None
-        batches = _batches(release, universe, level, above, bounds)
+        batches = _batches(release, universe, level, above, bounds, known)
         progress.stage(f"estimate {universe.name}: {level}", release.spine.units(level))
         parts, worst = [], Certificates(Certificate(), Certificate())
         for part, c in in_order(pool, _solve, batches):
@@ -108,10 +121,17 @@ class _Batch:
     starts: NDArray[np.int64]
     bounds: Bounds
     descendants: tuple[NDArray[np.int64], Bounds] | None
+    modes: Modes | None = None
+    information: Information | None = None
 
 
 def _batches(
-    release: Opened, universe: Universe, level: str, above: Histogram | None, bounds: Mapping[str, Bounds]
+    release: Opened,
+    universe: Universe,
+    level: str,
+    above: Histogram | None,
+    bounds: Mapping[str, Bounds],
+    known: Collapsed | None,
 ) -> Iterator[_Batch]:
     spine, passes = release.spine, universe.passes[level]
     method = Method(passes, float(release.spec.estimation.tolerance))
@@ -124,7 +144,14 @@ def _batches(
         here = bounds[level].rows(start, stop)
         below = None if here.reach is None else _descendants(spine, level, start, stop, bounds)
         yield _Batch(release.folder, universe.name, universe.schema, level, method, universe.chain,
-                     parents, families, here, below)  # fmt: skip
+                     parents, families, here, below, *_knowledge(known, level, start, stop))  # fmt: skip
+
+
+def _knowledge(known: Collapsed | None, level: str, start: int, stop: int) -> tuple[Modes | None, Information | None]:
+    """What the subtrees of units ``start:stop`` say; nothing at the lowest level, which has only its own."""
+    if known is None or level not in known.information:
+        return None, None
+    return known.modes, known.information[level].rows(slice(start, stop))
 
 
 def _descendants(
@@ -137,15 +164,11 @@ def _descendants(
     return home[a:b] - start, bounds[spine.levels[lowest]].rows(int(a), int(b))
 
 
-@lru_cache(maxsize=4)
-def _source(release: Path, universe: str) -> MeasurementSource:
-    """One reader for each worker."""
-    return nmf.NmfReader(run_directory.nmf_folder(release, universe), spine_file.read(release / "spine.parquet"))
-
-
 def _solve(batch: _Batch) -> tuple[Histogram, Certificates]:
-    source = _source(batch.release, batch.universe)
-    if batch.parents is None:
+    source = open_source(batch.release, batch.universe)
+    if batch.modes is not None and batch.information is not None:
+        estimates = _informed(batch, batch.modes, batch.information)
+    elif batch.parents is None:
         estimates = [estimate_root(source, batch.level, batch.schema, batch.method, batch.bounds)]
     else:
         estimates = estimate_children(
@@ -160,6 +183,12 @@ def _solve(batch: _Batch) -> tuple[Histogram, Certificates]:
         estimation, rounding = estimation.merge(e.certificate), rounding.merge(certificate)
         parts.append(rounded)
     return Histogram.concatenate(parts), Certificates(estimation, rounding)
+
+
+def _informed(batch: _Batch, modes: Modes, information: Information) -> list[Estimate]:
+    if batch.parents is None:
+        return [informed.estimate_root(modes, information, batch.method, batch.bounds)]
+    return informed.estimate_children(modes, information, batch.method, batch.parents, batch.starts, batch.bounds)
 
 
 def _some(

@@ -34,9 +34,9 @@ def margin(mechanism: Mechanism, draw: Draw, coverage: float = 0.95) -> int:
     two agree there to less than one). Geometric: P[|X| > m] = 2 q^(m+1) / (1 + q).
     """
     if mechanism is Mechanism.GEOMETRIC:
-        q = exp(-1 / float(draw.scale))
+        q = exp(-1 / float(max(draw.scale, Fraction(1, 500))))
         return max(0, ceil(log((1 - coverage) * (1 + q) / 2) / log(q) - 1 - 1e-12))
-    s = float(draw.scale)
+    s = float(max(draw.scale, Fraction(1, 1000)))
     if s > 1e6:
         return ceil(float(ndtri((1 + coverage) / 2)) * s**0.5)
     weights = [exp(-k * k / (2 * s)) for k in range(int(10 * s**0.5) + 10)]

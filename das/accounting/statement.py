@@ -25,7 +25,7 @@ def statement(
     """``events`` by universe; ``lost`` those of interrupted attempts, spent for nothing but spent. All totals
     are exact sums of both; epsilon figures are conversions."""
     lost = lost or {}
-    every = {u: (*es, *lost.get(u, ())) for u, es in events.items()}
+    every = {u: (*events.get(u, ()), *lost.get(u, ())) for u in dict.fromkeys([*events, *lost])}
     spent = {u: sum((e.cost for e in es), Fraction(0)) for u, es in every.items()}
     mechanism = next(e.mechanism for es in events.values() for e in es)
     total = sum(spent.values(), Fraction(0))

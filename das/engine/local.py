@@ -6,6 +6,7 @@ import multiprocessing
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor, Future, ProcessPoolExecutor
+from importlib import import_module
 from typing import Any, TypeVar
 
 from threadpoolctl import threadpool_limits
@@ -27,13 +28,21 @@ class InProcess(Executor):
         return future
 
 
+def _load() -> None:
+    """Load what brings threads of its own: only what is loaded can be limited."""
+    for library in ("numpy", "scipy.linalg"):
+        import_module(library)
+
+
 def _one_thread() -> None:
+    _load()
     threadpool_limits(1)
 
 
 def executor(workers: int) -> Executor:
     """Processes are spawned, not forked: a worker has never had the truth in its memory."""
     if workers <= 1:
+        _load()
         return InProcess()
     return ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn"), initializer=_one_thread)
 

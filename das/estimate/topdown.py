@@ -124,6 +124,8 @@ class _Family:
         if not len(self.cell):
             return x, self.certificate
         able = self._able()
+        if not able.any():  # the root of nobody
+            return x, self.certificate
         if self.parent is not None and able.sum() == 1:
             x[able] = self.parent
             return x, self.certificate
@@ -135,9 +137,13 @@ class _Family:
             self.bounds.possible,
             None if self.bounds.reach is None else self.bounds.reach[able],
         )
-        inner = _Family(self.cell, self.parent, bounds, {q: a.some(able) for q, a in self.measured.items()})
+        inner = self._restricted(able, bounds)
         x[able] = inner._passes(method)
         return x, inner.certificate
+
+    def _restricted(self, able: NDArray[np.bool_], bounds: Bounds) -> _Family:
+        """The same problem for some of the children."""
+        return _Family(self.cell, self.parent, bounds, {q: a.some(able) for q, a in self.measured.items()})
 
     def _able(self) -> NDArray[np.bool_]:
         """Children that may hold somebody of the parent's."""
@@ -231,6 +237,19 @@ class _Family:
         method: Method,
     ) -> Array:
         gram, rhs = normal_equations([(i, a.values, a.variance) for i, a in zip(index, answers, strict=True)])
+        return self._least_squares(gram, rhs, parent, support, rows, lower, upper, method)
+
+    def _least_squares(
+        self,
+        gram: Array,
+        rhs: Array,
+        parent: NDArray[Any] | None,
+        support: NDArray[np.bool_],
+        rows: list[Rows],
+        lower: list[Rows],
+        upper: list[Rows],
+        method: Method,
+    ) -> Array:
         solution = children_qp(
             gram,
             rhs,

@@ -19,6 +19,7 @@ from urllib.parse import quote
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
@@ -101,20 +102,20 @@ def _runs(partition: NDArray[np.str_], start: int, n: int) -> Iterator[tuple[str
 
 
 def _rows(m: Measurement, a: int, b: int, query: Query, schema: Schema, spine: Spine) -> pa.Table:
-    columns = _describe(m.level, m.start + a, b - a, f"{m.query}_dpq", query, schema, spine)
+    columns = describe(m.level, m.start + a, b - a, f"{m.query}_dpq", query, schema, spine)
     columns["value"] = _lists(m.values[a:b])
     columns["variance"] = pa.array(np.maximum(m.variance[a:b].astype(np.float32), _LEAST))
     return pa.table(columns)
 
 
 def _constraint_rows(c: Constraint, a: int, b: int, query: Query, schema: Schema, spine: Spine) -> pa.Table:
-    columns = _describe(c.level, a, b - a, f"{c.name}_con", query, schema, spine)
+    columns = describe(c.level, a, b - a, f"{c.name}_con", query, schema, spine)
     columns["value"] = _lists(c.bound[a:b])
     columns["sign"] = pa.array([c.sign] * (b - a))
     return pa.table(columns)
 
 
-def _describe(
+def describe(
     level: str, start: int, n: int, name: str, query: Query, schema: Schema, spine: Spine
 ) -> dict[str, pa.Array]:
     codes = spine.codes[spine.index(level)][start : start + n]
@@ -188,17 +189,21 @@ class NmfReader:
         """Constraint rows of a level: name -> (sign, bounds of shape (units, answers))."""
         found: dict[str, tuple[str, NDArray[np.int64]]] = {}
         for path in sorted((self.root / f"{level}.parquet" / "Constraint").rglob("*.parquet")):
-            table = _open(path).read()
+            table = _columns(path, ["geocode", "query_name", "value", "sign"])
             names = np.array(table["query_name"].to_pylist())
             unit = _units(table["geocode"], self.spine, level, path)
             for name in dict.fromkeys(names.tolist()):
                 rows = np.flatnonzero(names == name)
-                got = np.array(table["value"].take(pa.array(rows)).to_pylist(), dtype=np.int64)
+                got = _matrix(table["value"].take(pa.array(rows)), path)
                 sign = table["sign"][int(rows[0])].as_py()
                 key = name.removesuffix("_con")
                 if key not in found:
                     found[key] = (sign, np.full((self.spine.units(level), got.shape[1]), -1, dtype=np.int64))
-                found[key][1][unit[rows]] = got
+                bound = found[key][1]
+                if sign != found[key][0] or got.shape[1] != bound.shape[1] or (bound[unit[rows]] >= 0).any():
+                    raise ReleaseError(f"constraint {key!r} is not the same in all parts, or is there twice",
+                                       where=path, remedy=_LOST)  # fmt: skip
+                bound[unit[rows]] = got
         for key, (_, bound) in found.items():
             if (bound < 0).any():
                 raise ReleaseError(
@@ -222,14 +227,17 @@ class _Part:
     def __init__(self, path: Path, spine: Spine, level: str) -> None:
         self.path = path
         meta = _open(path).metadata
-        column = next(i for i in range(meta.num_columns) if meta.schema.column(i).path == "query_name")
+        column = next((i for i in range(meta.num_columns) if meta.schema.column(i).path == "query_name"), None)
+        if column is None or not meta.num_rows:
+            raise ReleaseError("no column query_name, or no rows", where=path, remedy=_LOST)
         self.groups = []
         for g in range(meta.num_row_groups):
             stats = meta.row_group(g).column(column).statistics
-            if stats is None or stats.min != stats.max:
-                raise ReleaseError(f"row group {g} mixes queries", where=path, remedy=_LOST)
+            if stats is None or not stats.has_min_max or stats.min != stats.max:
+                raise ReleaseError(f"row group {g} mixes queries, or does not say which it holds", where=path,
+                                   remedy=_LOST)  # fmt: skip
             self.groups.append((stats.min.removesuffix("_dpq"), g))
-        unit = _units(_open(path).read_row_group(0, columns=["geocode"])["geocode"], spine, level, path)
+        unit = _units(_columns(path, ["geocode"], 0)["geocode"], spine, level, path)
         self.first, self.last = int(unit.min()), int(unit.max())
 
     def group_of(self, query: str) -> int:
@@ -246,22 +254,38 @@ def _open(path: Path) -> pq.ParquetFile:
         raise ReleaseError(f"not a readable Parquet file ({error})", where=path, remedy=_LOST) from None
 
 
+def _columns(path: Path, names: list[str], group: int | None = None) -> pa.Table:
+    """Columns of one row group, or of all; there is no gap in them."""
+    file = _open(path)
+    try:
+        table = file.read(names) if group is None else file.read_row_group(group, names)
+    except (OSError, pa.ArrowException) as error:
+        raise ReleaseError(f"cannot be read ({error})", where=path, remedy=_LOST) from None
+    if lost := [n for n in names if n not in table.column_names or table[n].null_count]:
+        raise ReleaseError(f"column {lost[0]!r} is missing, or values of it are", where=path, remedy=_LOST)
+    return table
+
+
+def _matrix(column: pa.ChunkedArray, path: Path) -> NDArray[np.int64]:
+    """Lists of one length as rows of an array."""
+    try:
+        widths = pc.unique(pc.list_value_length(column)).to_pylist()
+        flat = pc.list_flatten(column)
+    except pa.ArrowException as error:
+        raise ReleaseError(f"values are not lists ({error})", where=path, remedy=_LOST) from None
+    if not pa.types.is_integer(flat.type) or flat.null_count:
+        raise ReleaseError("values are not lists of integers", where=path, remedy=_LOST)
+    if len(widths) != 1 or len(flat) != len(column) * widths[0]:
+        raise ReleaseError("lists of different lengths under one query", where=path, remedy=_LOST)
+    return flat.to_numpy().astype(np.int64, copy=False).reshape(len(column), widths[0])
+
+
 def _load(
     path: Path, group: int, spine: Spine, level: str
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
-    try:
-        table = _open(path).read_row_group(group, columns=["geocode", "value", "variance"])
-    except (OSError, pa.ArrowInvalid) as error:
-        raise ReleaseError(f"cannot be read ({error})", where=path, remedy=_LOST) from None
-    lists = table["value"].combine_chunks()
-    lists = lists.chunk(0) if isinstance(lists, pa.ChunkedArray) else lists
-    flat = lists.flatten().to_numpy(zero_copy_only=False)
-    width = len(flat) // max(1, len(lists))
-    if width * len(lists) != len(flat):
-        raise ReleaseError("lists of different lengths under one query", where=path, remedy=_LOST)
-    variance = table["variance"].to_numpy().astype(np.float64)
+    table = _columns(path, ["geocode", "value", "variance"], group)
     unit = _units(table["geocode"], spine, level, path)
-    return unit, flat.reshape(len(lists), width).astype(np.int64), variance
+    return unit, _matrix(table["value"], path), table["variance"].to_numpy().astype(np.float64)
 
 
 def _units(column: pa.ChunkedArray, spine: Spine, level: str, path: Path) -> NDArray[np.int64]:

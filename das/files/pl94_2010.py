@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 
 from das.errors import InputError
 from das.files import pl94_common as pl94
+from das.files import pl94_records
 from das.files import sf1_group_quarters as sf1
 from das.files.source import Member, as_integers, by_state, letters, sources
 from das.model.records import Extract
@@ -57,7 +58,7 @@ def read(paths: Sequence[Path], schema: Schema, *, progress: Progress | None = N
     ``schema`` has attributes among hhgq, votingage, hispanic and cenrace. Raises :class:`InputError` for
     anything that is not the complete, consistent P.L. 94-171 of each state.
     """
-    pl94.cell_map(schema)
+    pl94_records.cell_map(schema)
     groups = by_state(paths, PATTERN, NAMES)
     with_sf1 = [s for s, parts in groups.items() if any(p.endswith("sf1") for p in parts)]
     if with_sf1 and len(with_sf1) != len(groups):
@@ -74,10 +75,10 @@ def read(paths: Sequence[Path], schema: Schema, *, progress: Progress | None = N
         states.append(_read_state(stusab.upper(), parts))
     if progress:
         progress("read", len(groups), len(groups))
-    return pl94.extract(states, schema, sources([m for parts in groups.values() for m in parts.values()]))
+    return pl94_records.extract(states, schema, sources([m for parts in groups.values() for m in parts.values()]))
 
 
-def _read_state(stusab: str, parts: Mapping[str, Member]) -> pl94.State:
+def _read_state(stusab: str, parts: Mapping[str, Member]) -> pl94_records.State:
     needed = ["geo2010.pl", "000012010.pl", "000022010.pl"]
     if any(p.endswith("sf1") for p in parts):
         needed += ["geo2010.sf1", "000062010.sf1"]
@@ -92,7 +93,7 @@ def _read_state(stusab: str, parts: Mapping[str, Member]) -> pl94.State:
     found = pl94.places(header)
     values = pl94.segments({n: parts[f"{n:05d}2010.pl"] for n in SEGMENTS}, header, SEGMENTS, ",")
     _check(header, found, values)
-    people = pl94.persons(values, found, header.name)
+    people = pl94_records.persons(values, found, header.name)
     housing = values[pl94.HOUSING : pl94.HOUSING + 3, found.rows["750"]].astype(np.int64)
     if "geo2010.sf1" in parts:
         beside = read_header(parts["geo2010.sf1"], "SF1ST", stusab)
@@ -101,10 +102,10 @@ def _read_state(stusab: str, parts: Mapping[str, Member]) -> pl94.State:
     else:
         types = _imputed(people, housing)
     people = sf1.assign(people, types, housing[0], found.codes["750"], header.name)
-    return pl94.State(pl94.geography(header, found), people, housing)
+    return pl94_records.State(pl94_records.geography(header, found), people, housing)
 
 
-def _imputed(people: pl94.Counts, housing: NDArray[np.int64]) -> NDArray[np.int64]:
+def _imputed(people: pl94_records.Counts, housing: NDArray[np.int64]) -> NDArray[np.int64]:
     """Persons in group quarters by type, ``(blocks, 7)``: all of a block without an occupied unit, as type 7."""
     types = np.zeros((housing.shape[1], 7), dtype=np.int64)
     np.add.at(types[:, 6], people.block, people.number)

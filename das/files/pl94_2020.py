@@ -31,6 +31,7 @@ import pyarrow as pa
 
 from das.errors import InputError
 from das.files import pl94_common as pl94
+from das.files import pl94_records
 from das.files import sf1_group_quarters as group_quarters
 from das.files.source import Layout, Member, batches, by_state, fixed_width, sources
 from das.model.records import Extract
@@ -61,7 +62,7 @@ def read(paths: Sequence[Path], schema: Schema, *, progress: Progress | None = N
     ``schema`` has attributes among hhgq, votingage, hispanic and cenrace. Raises :class:`InputError` for
     anything that is not the complete, consistent P.L. 94-171 of each state.
     """
-    pl94.cell_map(schema)
+    pl94_records.cell_map(schema)
     groups = by_state(paths, PATTERN, NAMES)
     states = []
     for number, (stusab, parts) in enumerate(groups.items()):
@@ -70,10 +71,10 @@ def read(paths: Sequence[Path], schema: Schema, *, progress: Progress | None = N
         states.append(_read_state(stusab.upper(), parts))
     if progress:
         progress("read", len(groups), len(groups))
-    return pl94.extract(states, schema, sources([m for parts in groups.values() for m in parts.values()]))
+    return pl94_records.extract(states, schema, sources([m for parts in groups.values() for m in parts.values()]))
 
 
-def _read_state(stusab: str, parts: Mapping[str, Member]) -> pl94.State:
+def _read_state(stusab: str, parts: Mapping[str, Member]) -> pl94_records.State:
     for part in PARTS:
         if part not in parts:
             raise InputError(
@@ -92,9 +93,9 @@ def _read_state(stusab: str, parts: Mapping[str, Member]) -> pl94.State:
     blocks = found.rows["750"]
     types = values[[pl94.GROUP_QUARTERS + i for i in pl94.GQ_LEAVES]][:, blocks].T.astype(np.int64)
     housing = values[pl94.HOUSING : pl94.HOUSING + 3, blocks].astype(np.int64)
-    people = pl94.persons(values, found, header.name)
+    people = pl94_records.persons(values, found, header.name)
     people = group_quarters.assign(people, types, housing[0], found.codes["750"], header.name)
-    return pl94.State(pl94.geography(header, found), people, housing)
+    return pl94_records.State(pl94_records.geography(header, found), people, housing)
 
 
 _GQ_SUMS = [(pl94.GROUP_QUARTERS + c, [pl94.GROUP_QUARTERS + i for i in parts]) for c, parts in pl94.GQ_SUMS]

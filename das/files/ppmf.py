@@ -35,6 +35,7 @@ from numpy.typing import NDArray
 
 from das.errors import InputError
 from das.files import pl94_common as pl94
+from das.files import pl94_records
 from das.files.source import Layout, Member, batches, letters, members, sources
 from das.model.confidential import Confidential
 from das.model.records import Blocks, Extract, Records
@@ -66,7 +67,7 @@ RANGES = {
 
 def read(paths: Sequence[Path], schema: Schema, *, progress: Progress | None = None) -> Extract:
     """Read all persons' files among ``paths``. ``schema`` has attributes among those of ``PL94``."""
-    cells = pl94.cell_map(schema)
+    cells = pl94_records.cell_map(schema)
     used = [m for path in paths for m in members(path) if _is_table(m, path)]
     if not used:
         raise InputError(
@@ -86,11 +87,11 @@ def read(paths: Sequence[Path], schema: Schema, *, progress: Progress | None = N
     place, cell = np.divmod(keys, PL94.cells)
     first = _starts(place)
     places, block = place[first], np.repeat(np.arange(len(first)), np.diff(first, append=len(place)))
-    people = pl94.Counts(block, cell, count)
+    people = pl94_records.Counts(block, cell, count)
     home = np.zeros(len(places), dtype=np.int64)
-    home[block[cell < pl94.HALF]] = 1
+    home[block[cell < pl94_records.HALF]] = 1
     return Extract(
-        Blocks(_fields(places), pl94.structures(len(places), people, home)),
+        Blocks(_fields(places), pl94_records.structures(len(places), people, home)),
         Confidential(Records(schema, block, cells[cell], count)),
         None,
         sources(used),

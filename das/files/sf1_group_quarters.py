@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from das.errors import InputError
 from das.files import pl94_common as pl94
-from das.files.pl94_common import AGAIN, HALF, Counts, Header
+from das.files.pl94_common import AGAIN, Header
+from das.files.pl94_records import HALF, Counts
 from das.files.source import Member
 
 BLOCK_LEVEL = "101"

@@ -19,7 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from das.files.fetch import State
-from das.files.simulate_2010 import choose, choose_by_row, generator, skewed, spread, state_sizes, within, writing
+from das.files.simulate_2010 import writing
+from das.files.simulate_people import choose, choose_by_row, generator, skewed, spread, state_sizes, within
 
 Ints = NDArray[np.int64]
 Bytes = NDArray[np.uint8]

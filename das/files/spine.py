@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from das.errors import ReleaseError
+from das.errors import InputError, ReleaseError
 from das.model.spine import Spine
 
 
@@ -49,4 +49,7 @@ def read(path: Path) -> Spine:
         if (codes[depth - 1][order[at]] != parent[here]).any():
             raise ReleaseError(f"a unit of {name!r} has an unknown parent", where=path, remedy=remedy)
         parents.append(order[at])
-    return Spine(names, tuple(codes), tuple(parents))
+    try:
+        return Spine(names, tuple(codes), tuple(parents))
+    except InputError as error:
+        raise ReleaseError(f"no tree: {error.what}", where=path, remedy=remedy) from None

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from das.errors import ReleaseError
+from das.errors import InputError, ReleaseError
 from das.model.confidential import Confidential
 from das.model.histogram import Histogram
 
@@ -28,8 +28,8 @@ def read(path: Path) -> Confidential[Histogram]:
         table = pq.read_table(path)
         meta = table.schema.metadata
         units, cells = int(meta[b"units"]), int(meta[b"cells"])
-        columns = (table[c].to_numpy().astype(np.int64) for c in ("unit", "cell", "count"))
-    except (OSError, pa.ArrowInvalid, KeyError, TypeError) as error:
+        unit, cell, count = (table[c].to_numpy().astype(np.int64) for c in ("unit", "cell", "count"))
+        return Confidential(Histogram.of(units, cells, unit, cell, count))
+    except (OSError, pa.ArrowException, KeyError, TypeError, ValueError, InputError) as error:
         raise ReleaseError(f"the true counts cannot be read ({error})", where=path,
                            remedy="evaluation needs the confidential part of the run, as it was written") from None  # fmt: skip
-    return Confidential(Histogram.of(units, cells, *columns))

@@ -30,7 +30,8 @@ from das.model.spine import Spine
 
 #: No unit holds more persons than this for each structure (the Bureau's bound).
 MOST_IN_A_STRUCTURE = 99_999
-NO_LIMIT = 1 << 40
+#: More than everybody; small enough that its sum over ten million blocks and all groups fits 64 bits.
+NO_LIMIT = 1 << 34
 #: Subsets of the groups are listed up to this many groups.
 MOST_GROUPS = 10
 

@@ -45,10 +45,17 @@ def spine(
 
 
 def _codes(
-    fields: Mapping[str, NDArray[np.str_]], name: str, depth: int, define: Mapping[str, Sequence[str]]
+    fields: Mapping[str, NDArray[np.str_]],
+    name: str,
+    depth: int,
+    define: Mapping[str, Sequence[str]],
+    inside: tuple[str, ...] = (),
 ) -> NDArray[np.str_]:
-    if name in define:
-        parts = [fields[p] if p == name else _codes(fields, p, -1, define) for p in define[name]]
+    """The code of each block at a level. In its own definition (``inside``) a name means the field."""
+    if name in define and name not in inside:
+        if not define[name]:
+            raise SpecError("a product of no fields", where=f"geography.define.{name}", remedy="name one at least")
+        parts = [_codes(fields, p, -1, define, (*inside, name)) for p in define[name]]
         out = parts[0]
         for p in parts[1:]:
             out = np.char.add(np.char.add(out, "-"), p)
@@ -72,16 +79,16 @@ def _check_nested(
     above: Sequence[NDArray[np.str_]],
 ) -> None:
     """A code that starts twice belongs to two parents: the geography does not nest."""
+    if not above and len(codes) > 1:
+        raise InputError(
+            f"level {name!r} has {len(codes)} units, but the first level must have one",
+            where="geography.levels",
+            remedy="put a level above it (any name that is not a field, such as US, makes a root)",
+        )
     unique, counts = np.unique(codes, return_counts=True)
     if len(unique) == len(codes):
         return
     code = unique[counts > 1][0]
-    if not above:
-        raise InputError(
-            f"level {name!r} has {len(unique)} units, but the first level must have one",
-            where="geography.levels",
-            remedy="put a level above it (any name that is not a field, such as US, makes a root)",
-        )
     homes = [str(above[-1][p]) for p in parent[codes == code][:2]]
     raise InputError(
         f"{name} {code} lies in more than one {levels[len(above) - 1]}: {homes[0]} and {homes[1]}",

@@ -181,6 +181,8 @@ class Ledger:
 
     def append(self, event: Event) -> None:
         """Refuses, before anything is drawn, an event that the budget does not cover."""
+        if event.cost <= 0:
+            raise PrivacyError(f"{event.query!r} at {event.level!r} costs {event.cost}, not positive", where="ledger")
         if self.cost + event.cost > self.budget:
             raise PrivacyError(
                 f"measuring {event.query!r} at {event.level!r} would spend {self.cost + event.cost} "

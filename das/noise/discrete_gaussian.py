@@ -79,7 +79,7 @@ def sample(sigma_sq: Fraction, size: int, entropy: Entropy) -> NDArray[np.int64]
 def variance(sigma_sq: Fraction) -> float:
     """The variance of N_Z(0, sigma_sq): a little below ``sigma_sq`` when that is small, equal for practical
     purposes above 2. For weights and intervals only; nothing private depends on it."""
-    s = float(sigma_sq)
+    s = float(max(sigma_sq, Fraction(1, 1000)))  # below, it is less than 1e-200: no noise, but still positive
     if s > 100:
         return s
     k = range(1, int(14 * s**0.5) + 3)

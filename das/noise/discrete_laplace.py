@@ -60,5 +60,5 @@ def sample(scale: Fraction, size: int, entropy: Entropy) -> NDArray[np.int64]:
 
 def variance(scale: Fraction) -> float:
     """2 q / (1 - q)^2. For weights and intervals only."""
-    q = exp(-1 / float(scale))
+    q = exp(-1 / float(max(scale, Fraction(1, 500))))  # below, it is less than 1e-200: no noise, but still positive
     return 2 * q / (1 - q) ** 2

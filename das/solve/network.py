@@ -116,8 +116,8 @@ class _Network:
         self.base = np.zeros_like(self.floor) if widen else self.floor
         self.rest = self.fraction + (self.floor if widen else 0)
         self.widen, self.drains = widen, drains
-        # without drains, everything of a child ends in one node, free of cost
-        self.links = chain if drains is not None else (*chain, Link(np.zeros(self.cells, dtype=np.intp), weight=0.0))
+        # last come the nodes that feed the drains; without drains, one node for each child
+        self.links = (*chain, chain[-1] if drains is not None else Link(np.zeros(self.cells, dtype=np.intp), weight=0.0))
         if parent is not None:
             self.supply = np.asarray(parent, dtype=np.int64) - self.base.sum(axis=0)
         elif total is not None:
@@ -148,6 +148,8 @@ class _Network:
         if self.drains is not None:
             sink, extra = self._drain(node, self.drains)
             demand += int(extra.sum())
+            if demand != self.drains.total.sum():  # with equal sums, no total can be exceeded unless one is missed
+                return None
         flows = self._flows(
             np.concatenate([self.supply, np.zeros(node - len(self.supply), dtype=np.int64), extra]), sink, demand
         )

@@ -21,7 +21,7 @@ def exact(value: Any) -> Fraction:
     if isinstance(value, str) and not _NUMBER.fullmatch(value):
         raise ValueError(f'{value!r} is not a number: write "1/4", "0.25", "1e-10" or an integer')
     try:
-        return Fraction(value.replace(" ", "") if isinstance(value, str) else value)
+        return Fraction("".join(value.split()) if isinstance(value, str) else value)
     except ZeroDivisionError:
         raise ValueError(f"{value!r} divides by zero") from None
 

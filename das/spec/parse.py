@@ -60,12 +60,12 @@ def _override(tree: dict[str, Any], item: str) -> None:
 
 
 def _value(raw: str) -> Any:
-    """As TOML where that reads, else as a string. A decimal number stays a string: it is then exact."""
+    """As TOML where that reads, else as a string. A decimal number stays a string, it is then exact; a date, too."""
     try:
         value = tomllib.loads(f"x = {raw}")["x"]
     except tomllib.TOMLDecodeError:
         return raw
-    return raw if isinstance(value, float) else value
+    return value if isinstance(value, str | int | list | dict) else raw
 
 
 def _fault(e: Any) -> str:

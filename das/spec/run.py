@@ -24,8 +24,8 @@ class _Part(BaseModel):
 
 
 class Run(_Part):
-    name: str = Field(min_length=1)
-    seed: int | None = Field(default=None, ge=0)
+    name: str = Field(min_length=1, coerce_numbers_to_str=True)
+    seed: int | None = Field(default=None, ge=0, strict=True)
 
 
 class Data(_Part):
@@ -128,7 +128,7 @@ class Units(_Part):
 
 
 class Estimation(_Part):
-    method: Literal["topdown"] = "topdown"
+    method: Literal["topdown", "full-information"] = "topdown"
     tolerance: Exact = Fraction(1, 10)
     passes: dict[str, tuple[tuple[str, ...], ...]] = {}
     rounding: tuple[str, ...] | None = None

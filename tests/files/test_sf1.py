@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from das.errors import InputError
 from das.files import read, sf1_group_quarters, simulate_2010
-from das.files.pl94_common import Counts
+from das.files.pl94_records import Counts
 from das.files.sf1_group_quarters import apportion, assign
 from das.model.histogram import Histogram
 from das.model.schema import PL94

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from das.errors import InputError
-from das.files import ext1940, pl94_2010, simulate_1940, simulate_2010
+from das.files import ext1940, pl94_2010, simulate_1940, simulate_2010, simulate_header, simulate_people
 from das.files.fetch import STATES
 from das.model.schema import E2E_1940, PL94
 
@@ -137,7 +137,7 @@ def test_codes_are_real_states_and_consistent_blocks(states: list[Extract]) -> N
 def test_columns_are_those_of_the_official_layouts() -> None:
     with (SHARED / "layouts" / "pl94_2010_geo_header.csv").open() as f:
         official = {r["field"]: (int(r["start_1based"]), int(r["width"])) for r in csv.DictReader(f)}
-    assert {f: official[f] for f in simulate_2010._HEADER} == simulate_2010._HEADER
+    assert {f: official[f] for f in simulate_header.FIELDS} == simulate_header.FIELDS
     assert {f: (a, a + w - 1) for f, (a, w) in official.items() if f in HEADER} == HEADER
     with (SHARED / "layouts" / "ext1940uscb_columns.csv").open() as f:
         rows = list(csv.DictReader(f))
@@ -278,7 +278,7 @@ def test_the_same_arguments_give_the_same_bytes(folder: Path, tmp_path: Path) ->
 @settings(max_examples=10, deadline=None)
 @given(seed=st.integers(0, 2**40), states=st.integers(1, 6), extra=st.integers(0, 5_000))
 def test_any_seed_gives_the_persons_asked_for(seed: int, states: int, extra: int) -> None:
-    persons = simulate_2010.MINIMUM * states + extra
+    persons = simulate_people.MINIMUM * states + extra
     with tempfile.TemporaryDirectory() as out:
         extracts = [Extract(p) for p in simulate_2010.write(Path(out), seed=seed, states=states, persons=persons)]
         (old,) = simulate_1940.write(Path(out), seed=seed, states=states, persons=persons)
@@ -321,8 +321,8 @@ def test_a_folder_that_cannot_be_made_is_named(write, tmp_path: Path) -> None:
 def test_draws_by_row_agree_with_one_row_at_a_time(seed: int, weights: list[list[float]]) -> None:
     table = np.array(weights) + np.array([0, 0.5, 0])
     row = np.arange(40) % len(table)
-    found = simulate_2010.choose_by_row(simulate_2010.generator(seed), table, row)
-    u = simulate_2010.generator(seed).random(40)
+    found = simulate_people.choose_by_row(simulate_people.generator(seed), table, row)
+    u = simulate_people.generator(seed).random(40)
     expected = []
     for r, x in zip(row, u, strict=True):
         edges = np.cumsum(table[r]) / table[r].sum()
@@ -331,7 +331,7 @@ def test_draws_by_row_agree_with_one_row_at_a_time(seed: int, weights: list[list
 
 
 def test_spread_leaves_no_category_out() -> None:
-    counts = simulate_2010.spread(simulate_2010.generator(1), 30, np.array([0.0, 1.0, 3.0]))
+    counts = simulate_people.spread(simulate_people.generator(1), 30, np.array([0.0, 1.0, 3.0]))
     assert counts[0] == 1
     assert counts.sum() == 30
     assert counts[2] > counts[1]

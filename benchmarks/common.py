@@ -1,0 +1,102 @@
+"""What the benchmarks share: figures as JSON lines, clocks, where real data is."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from time import perf_counter, process_time
+
+from threadpoolctl import threadpool_limits
+
+ROOT = Path(__file__).resolve().parent.parent
+CONFIG = ROOT / "configs" / "pl94-2010.toml"
+RHODE_ISLAND = Path("pl94_2010", "ri", "ri2010.pl.zip")
+METRICS = Path("reference", "metrics_20230403_flat.csv.gz")
+
+
+class Figures:
+    """Prints figures: one JSON line each, with the target and whether it is met."""
+
+    def __init__(self, benchmark: str) -> None:
+        self.benchmark = benchmark
+
+    def __call__(
+        self,
+        name: str,
+        value: float,
+        unit: str,
+        *,
+        at_least: float | None = None,
+        at_most: float | None = None,
+        **more: object,
+    ) -> None:
+        """``more`` are further fields of the line: figures measured beside this one, or what explains it."""
+        line: dict[str, object] = {"benchmark": self.benchmark, "name": name, "value": short(value), "unit": unit}
+        if at_least is not None:
+            line |= {"target": f">= {at_least:g}", "met": bool(value >= at_least)}
+        if at_most is not None:
+            line |= {"target": f"<= {at_most:g}", "met": bool(value <= at_most)}
+        self._print(line | {k: short(v) for k, v in more.items()} | machine())
+
+    def skipped(self, name: str, why: str) -> None:
+        self._print({"benchmark": self.benchmark, "name": name, "skipped": why})
+
+    @staticmethod
+    def _print(line: dict[str, object]) -> None:
+        print(json.dumps(line, ensure_ascii=False), flush=True)
+
+
+def short(value: object) -> object:
+    """Floats to four digits, also in lists; everything else as it is."""
+    if isinstance(value, list):
+        return [short(v) for v in value]
+    return float(f"{value:.4g}") if isinstance(value, float) else value
+
+
+def machine() -> dict[str, object]:
+    """What a figure depends on beside the code."""
+    return {"cores": os.cpu_count(), "cpu": _cpu(), "python": platform.python_version()}
+
+
+def _cpu() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return platform.processor() or platform.machine()
+    return next((x.split(":", 1)[1].strip() for x in lines if x.startswith("model name")), platform.machine())
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Medians over the repeats: ``seconds`` by the clock on the wall, ``cpu`` of this process's processors."""
+
+    seconds: float
+    cpu: float
+
+
+def timed(work: Callable[[], object], repeats: int) -> Timing:
+    """Time ``work`` on one thread. It has been called before if its first call is not to count."""
+    wall, cpu = [], []
+    with threadpool_limits(1):
+        for _ in range(repeats):
+            began, began_cpu = perf_counter(), process_time()
+            work()
+            wall.append(perf_counter() - began)
+            cpu.append(process_time() - began_cpu)
+    return Timing(median(wall), median(cpu))
+
+
+def shared_data(wanted: Path) -> Path | None:
+    """A file of the real public data, under ``DAS_SHARED_DATA`` or ``../shared/data`` beside the checkout."""
+    named = os.environ.get("DAS_SHARED_DATA")
+    path = (Path(named) if named else ROOT.parent / "shared" / "data") / wanted
+    return path if path.is_file() else None
+
+
+def no_data(wanted: Path) -> str:
+    return f"there is no {wanted.as_posix()} under DAS_SHARED_DATA or ../shared/data beside the checkout"

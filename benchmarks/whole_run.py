@@ -1,0 +1,75 @@
+"""A whole run of the pipeline in processes of its own: seconds by stage, and the memory of all of them together."""
+
+from __future__ import annotations
+
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter, sleep
+from typing import Any
+
+from benchmarks.common import CONFIG, ROOT
+from das.files.run_directory import RunDirectory
+
+_LOOK = 0.2  # seconds between looks at the memory
+
+
+@dataclass(frozen=True)
+class WholeRun:
+    """``seconds`` on the wall from start to end of the command, ``cpu`` of all its processes, ``peak_mb`` of all
+    of them at one time (shared pages counted once), ``None`` where the system does not say."""
+
+    directory: RunDirectory
+    manifest: dict[str, Any]
+    seconds: float
+    cpu: float
+    peak_mb: float | None
+
+    def stages(self) -> dict[str, float]:
+        """Seconds of each stage."""
+        return {str(s["name"]): float(s["seconds"]) for s in self.manifest["stages"]}
+
+    def largest_process_mb(self) -> float:
+        return max(float(s["peak_mb"]) for s in self.manifest["stages"])
+
+
+def whole_run(data: Path, out: Path, *, workers: int, config: Path = CONFIG) -> WholeRun:
+    """``das run`` on ``data``. Raises ``RuntimeError`` with its message if it fails."""
+    command = [sys.executable, "-m", "das", "run", str(config), "--data", str(data), "--out", str(out),
+               "--workers", str(workers), "--quiet"]  # fmt: skip
+    before, began, peak = _cpu_of_children(), perf_counter(), 0.0
+    with tempfile.TemporaryFile() as errors:
+        process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=errors)
+        while process.poll() is None:
+            peak = max(peak, _megabytes(process.pid))
+            sleep(_LOOK)
+        seconds = perf_counter() - began
+        errors.seek(0)
+        if process.returncode:
+            raise RuntimeError(errors.read().decode(errors="replace").strip())
+    directory = RunDirectory(out)
+    return WholeRun(directory, directory.read_manifest(), seconds, _cpu_of_children() - before, peak or None)
+
+
+def _cpu_of_children() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def _megabytes(pid: int) -> float:
+    """Proportional set size of a process and its descendants; 0 where ``/proc`` does not tell."""
+    total = 0.0
+    try:
+        for line in Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="ascii").splitlines():
+            if line.startswith("Pss:"):
+                total = int(line.split()[1]) / 1024
+        for task in os.listdir(f"/proc/{pid}/task"):
+            for child in Path(f"/proc/{pid}/task/{task}/children").read_text(encoding="ascii").split():
+                total += _megabytes(int(child))
+    except (OSError, ValueError):  # it has ended meanwhile, or there is no /proc
+        return total
+    return total

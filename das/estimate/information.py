@@ -1,0 +1,203 @@
+r"""Full information: what every measurement below a unit says about it.
+
+Measurements of one unit are linear in its histogram :math:`x_u` with known variances: in information form,
+precision :math:`\Lambda_u = \sum_q Q'Q / \mathrm{Var}_q` and right-hand side
+:math:`b_u = \sum_q Q'm_q / \mathrm{Var}_q`. A parent is the sum of its children. Generalised least squares
+over the whole tree is then two passes (the tree is a Gaussian graphical model without cycles).
+
+*Up.* If the subtrees of the children say :math:`x_c \sim (\mu_c, C_c)`, then the children say of their
+parent :math:`x_u \sim (s_u, S_u)`, :math:`s_u = \sum_c \mu_c`, :math:`S_u = \sum_c C_c`, and together with its
+own measurements
+
+.. math:: J_u = \Lambda_u + S_u^{-1},\quad h_u = b_u + S_u^{-1} s_u,\quad C_u = J_u^{-1},\quad \mu_u = C_u h_u.
+
+*Down.* With :math:`\hat x_u` and variance :math:`V_u` of the parent given everything,
+
+.. math:: \hat x_c = \mu_c + C_c S_u^{-1} (\hat x_u - s_u),\qquad
+          V_c = C_c - C_c S_u^{-1} C_c + C_c S_u^{-1} V_u S_u^{-1} C_c .
+
+These are the best linear unbiased estimates from all measurements, before non-negativity. All matrices live in
+the algebra of :mod:`das.estimate.modes`, restricted to the dense levels that a unit's bounds allow: a block
+without group quarters has nobody in them, which is public and worth a great deal of precision.
+
+Published with the release (``estimates/``), and used in place of each child's own measurements by the
+constrained descent (:mod:`das.estimate.informed`): a child's objective is
+:math:`(x_c - \mu_c)'J_c(x_c - \mu_c)`, which now speaks for its whole subtree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from das.estimate.modes import Modes
+from das.model.constraint import Bounds
+from das.model.measurement import MeasurementSource
+from das.model.query import Query
+
+Array = NDArray[np.float64]
+
+#: The weight of a known total: a measurement of variance 1e-4 (much more would cost digits, not add any).
+EXACT = 1e4
+#: A precision for what nothing measures, so that every matrix has an inverse.
+VAGUE = 1e-9
+#: As in :mod:`das.estimate.topdown`.
+LEAST_VARIANCE = 0.01
+
+
+@dataclass(frozen=True)
+class Information:
+    """What the subtrees of some units say: ``precision`` J ``(units, modes, d, d)``, ``rhs`` h ``(units, d, n..)``,
+    on the dense levels ``support`` ``(units, d)``. ``total``: the known totals, not counted in J and h."""
+
+    precision: Array
+    rhs: Array
+    support: NDArray[np.bool_]
+    total: NDArray[np.int64] | None = None
+
+    def rows(self, keep: slice | NDArray[np.bool_]) -> Information:
+        total = None if self.total is None else self.total[keep]
+        return Information(self.precision[keep], self.rhs[keep], self.support[keep], total)
+
+
+@dataclass(frozen=True)
+class FromBelow:
+    """What the children of some units say of them: ``covariance`` S ``(units, modes, d, d)`` and ``mean`` s."""
+
+    covariance: Array
+    mean: Array
+
+    @staticmethod
+    def concatenate(parts: Sequence[FromBelow]) -> FromBelow:
+        return FromBelow(np.concatenate([p.covariance for p in parts]), np.concatenate([p.mean for p in parts]))
+
+
+def support(modes: Modes, bounds: Bounds) -> NDArray[np.bool_]:
+    """Dense levels that each unit may hold: ``(units, d)``."""
+    group = modes.dense_of(bounds.group).astype(np.intp)
+    possible = modes.dense_of(bounds.possible).astype(bool)
+    return (bounds.upper[:, group] > 0) & possible[None, :]
+
+
+def own(
+    source: MeasurementSource, level: str, modes: Modes, queries: Mapping[str, Query], bounds: Bounds,
+    start: int, stop: int, below: FromBelow | None = None,
+) -> Information:  # fmt: skip
+    """The information of units ``start:stop``: their own measurements, known totals, and their children's."""
+    units = stop - start
+    allowed = support(modes, bounds)
+    precision = np.full((units, len(modes.kinds), modes.d, modes.d), 0.0) + VAGUE * np.eye(modes.d)
+    rhs = np.zeros((units, modes.d, int(np.prod(modes.sizes, dtype=int))))
+    for name, query in queries.items():
+        m = source.read(level, name, start, stop)
+        weight = 1.0 / np.maximum(m.variance, LEAST_VARIANCE)
+        precision += weight[:, None, None, None] * modes.query(query)
+        rhs += (weight[:, None] * np.where(weight[:, None] > 0, m.values, 0))[:, modes.answers(query)]
+    rhs = rhs.reshape(units, modes.d, *modes.sizes)
+    if below is not None:
+        k = modes.inverse(below.covariance, allowed)
+        precision += k
+        rhs += modes.apply(k, below.mean)
+    rhs[~allowed] = 0.0
+    return Information(precision, rhs, allowed, bounds.total)
+
+
+def posterior(modes: Modes, information: Information) -> tuple[Array, Array]:
+    """Covariance C and mean mu of each unit given its own subtree and, where it is known, its total."""
+    information = _with_total(modes, information)
+    covariance = modes.inverse(information.precision, information.support)
+    return covariance, modes.apply(covariance, information.rhs)
+
+
+def _with_total(modes: Modes, information: Information) -> Information:
+    """A known total as a measurement of next to no variance."""
+    if information.total is None:
+        return information
+    precision = information.precision + EXACT * modes.query(modes.schema.query("total"))
+    shape = (len(information.rhs), modes.d, *(1,) * len(modes.sizes))
+    held = (information.support * information.total[:, None]).reshape(shape)
+    return Information(precision, information.rhs + EXACT * held, information.support)
+
+
+def sum_up(modes: Modes, information: Information, parent: NDArray[np.int64], parents: int) -> FromBelow:
+    """What units say of their parents; ``parent`` numbers them from 0. Units of one support and precision
+    (the blocks of a level, nearly all) share one inverse."""
+    information = _with_total(modes, information)
+    n = len(parent)
+    key = np.concatenate([information.support.astype(float), information.precision.reshape(n, -1)], axis=1)
+    _, first, kind = np.unique(key, axis=0, return_index=True, return_inverse=True)
+    kind = kind.ravel()
+    covariance = np.zeros((parents, *information.precision.shape[1:]))
+    mean = np.zeros((parents, *information.rhs.shape[1:]))
+    for t, f in enumerate(first):
+        units = np.flatnonzero(kind == t)
+        level = np.flatnonzero(information.support[f])
+        if not len(level):
+            continue
+        c = modes.inverse(information.precision[f], information.support[f])
+        inner = c[:, level[:, None], level[None, :]]
+        mu = modes.apply(inner, information.rhs[np.ix_(units, level)])
+        covariance += np.bincount(parent[units], minlength=parents)[:, None, None, None] * c
+        np.add.at(mean, (parent[units][:, None], level[None, :]), mu)
+    return FromBelow(covariance, mean)
+
+
+@dataclass(frozen=True)
+class Unbiased:
+    """Estimates of some units given every measurement: ``mean`` ``(units, d, n..)``, ``variance`` an operator."""
+
+    mean: Array
+    variance: Array
+
+    def rows(self, a: int, b: int) -> Unbiased:
+        return Unbiased(self.mean[a:b], self.variance[a:b])
+
+
+def root(modes: Modes, information: Information) -> Unbiased:
+    covariance, mean = posterior(modes, information)
+    return Unbiased(mean, covariance)
+
+
+def descend(
+    modes: Modes, information: Information, parent: NDArray[np.int64], above: Unbiased, below: FromBelow,
+    parents_support: NDArray[np.bool_],
+) -> Unbiased:  # fmt: skip
+    """The children's estimates from those of their parents (``above``) and what the children had said of these
+    (``below``). ``parent`` numbers both from 0."""
+    c, mu = posterior(modes, information)
+    k = modes.inverse(below.covariance, parents_support)
+    gain = c @ k[parent]
+    mean = mu + modes.apply(gain, (above.mean - below.mean)[parent])
+    back = np.swapaxes(gain, -1, -2)
+    variance = c - gain @ c + gain @ above.variance[parent] @ back
+    return Unbiased(mean, variance)
+
+
+def answers(modes: Modes, unbiased: Unbiased, query: Query) -> tuple[Array, Array]:
+    """Value and standard error of a query's answers, ``(units, answers)`` both."""
+    index = modes.answers(query)
+    flat = unbiased.mean.reshape(len(unbiased.mean), -1)
+    value = np.zeros((query.answers, len(flat)))
+    np.add.at(value, index.ravel(), flat.T)
+    factor = np.array([[_factor(query, modes, i, contrast) for i, contrast in enumerate(kind)] for kind in modes.kinds])
+    weight = factor.prod(axis=1) if modes.plain else np.ones(1)
+    inner = np.einsum("m,umij->uij", weight, unbiased.variance)
+    group = np.unique(index[:, 0], return_inverse=True)[
+        1
+    ]  # answers differ on dense levels as their first plain cell does
+    member = (group[None, :] == np.arange(group.max() + 1)[:, None]).astype(float)
+    variance = np.einsum("gi,uij,gj->ug", member, inner, member)
+    error = np.zeros((query.answers, len(flat)))
+    error[index] = np.sqrt(np.maximum(variance, 0.0)).T[group][:, None, :]
+    return value.T, error.T
+
+
+def _factor(query: Query, modes: Modes, axis: int, contrast: bool) -> float:
+    """What a mode's value counts for in the variance of one answer, along one plain axis."""
+    n = modes.sizes[axis]
+    if query.groupings[modes.plain[axis]].is_total:
+        return 0.0 if contrast else float(n)
+    return 1 - 1 / n if contrast else 1 / n

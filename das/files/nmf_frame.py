@@ -1,0 +1,153 @@
+"""Noisy measurement files as a tidy frame, read tolerantly.
+
+The published partitions drift: integer widths of ``value``, float widths of ``variance``, the column ``sign``
+in some and not in others, ``plb`` in some. So each file is read by itself, and only the columns that the frame
+needs, cast to one type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.dataset as ds
+
+from das.errors import InputError, ReleaseError, SpecError
+from das.model.query import Query
+from das.model.schema import SCHEMAS, Schema
+
+_FIXED = ("geocode", "query_name", "query_shape", "value", "variance", "sign", "plb")
+
+
+def read_nmf(
+    path: Path | str,
+    level: str | None = None,
+    query: str | None = None,
+    geocode: str | Sequence[str] | None = None,
+    *,
+    tidy: bool = True,
+    schema: Schema | None = None,
+    kind: str = "DPQuery",
+) -> pd.DataFrame:
+    """Measurements (``kind="DPQuery"``) or constraints (``"Constraint"``) below ``path``.
+
+    ``path`` is a run, its release, its ``nmf`` folder, or a folder in the Bureau's layout. ``level``, ``query``
+    (with or without its suffix) and ``geocode`` select. Tidy: one row for each answer, with ``level``,
+    ``geocode``, ``query``, a column for each attribute holding the label of the group (``*`` where summed out),
+    ``value`` and ``variance`` (or ``sign``). Otherwise one row for each unit and query, lists in ``value``.
+    ``schema`` names the labels of a schema that is not among the published ones; without it, its groups are
+    numbered.
+    """
+    root = _root(Path(path))
+    frames = [
+        _tidy(frame, name, schema) if tidy else frame.assign(level=name)
+        for name, folder in _levels(root, level)
+        for frame in _frames(folder / kind, query, geocode, kind)
+    ]
+    if not frames:
+        wanted = ", ".join(f"{k} {v!r}" for k, v in (("level", level), ("query", query), ("geocode", geocode)) if v)
+        raise ReleaseError(f"no {kind} rows{' for ' + wanted if wanted else ''}", where=root,
+                           remedy="`das nmf summary` shows what there is")  # fmt: skip
+    return pd.concat(frames, ignore_index=True)
+
+
+def _root(path: Path) -> Path:
+    for candidate in (path / "release" / "nmf", path / "nmf", path):
+        if any(candidate.glob("*.parquet")):
+            return candidate
+    raise InputError("there are no noisy measurement files here", where=path,
+                     remedy="give a run, its folder release/nmf, or a folder of <Level>.parquet folders")  # fmt: skip
+
+
+def _levels(root: Path, level: str | None) -> list[tuple[str, Path]]:
+    folders = {p.name.removesuffix(".parquet"): p for p in sorted(root.glob("*.parquet")) if p.is_dir()}
+    if level is None:
+        return list(folders.items())
+    if level not in folders:
+        raise InputError(f"no level {level!r}", where=root, remedy=f"its levels are {', '.join(folders)}")
+    return [(level, folders[level])]
+
+
+def _frames(folder: Path, query: str | None, geocode: str | Sequence[str] | None, kind: str) -> list[pd.DataFrame]:
+    out = []
+    for path in sorted(folder.rglob("*.parquet")):
+        try:
+            data = ds.dataset(path, format="parquet")
+            chosen = _filter(query, geocode, kind)
+            columns = [c for c in data.schema.names if c != "plb"]
+            table = data.to_table(columns=columns, filter=chosen)
+        except (OSError, pa.ArrowInvalid) as error:
+            raise ReleaseError(f"cannot be read ({error})", where=path, remedy="get the file again") from None
+        if table.num_rows:
+            out.append(table.to_pandas())
+    return out
+
+
+def _filter(query: str | None, geocode: str | Sequence[str] | None, kind: str) -> ds.Expression | None:
+    chosen = None
+    if query is not None:
+        suffix = "_dpq" if kind == "DPQuery" else "_con"
+        chosen = ds.field("query_name") == query.removesuffix(suffix) + suffix
+    if geocode is not None:
+        wanted = [geocode] if isinstance(geocode, str) else list(geocode)
+        here = ds.field("geocode").isin(wanted)
+        chosen = here if chosen is None else chosen & here
+    return chosen
+
+
+def _tidy(frame: pd.DataFrame, level: str, schema: Schema | None) -> pd.DataFrame:
+    """One row for each answer."""
+    parts = []
+    attributes = [c for c in frame.columns if c not in _FIXED and not c.startswith(("State", "County"))]
+    for name, rows in frame.groupby("query_name", sort=False):
+        first = rows.iloc[0]
+        labels = _labels(first, attributes, schema)
+        answers = len(labels)
+        sizes = rows["value"].map(len)
+        if (sizes != answers).any():
+            raise ReleaseError(f"{name}: {int(sizes.iloc[0])} values where the shape says {answers}", where=level)
+        columns: dict[str, object] = {
+            "level": level,
+            "geocode": np.repeat(rows["geocode"].to_numpy(), answers),
+            "query": str(name).removesuffix("_dpq").removesuffix("_con"),
+        }
+        for i, attribute in enumerate(attributes):
+            columns[attribute] = np.tile([x[i] for x in labels], len(rows))
+        columns["value"] = np.concatenate(rows["value"].to_numpy()).astype(np.int64)
+        for extra, dtype in (("variance", np.float64), ("sign", object)):
+            if extra in rows:
+                columns[extra] = np.repeat(rows[extra].to_numpy().astype(dtype), answers)
+        parts.append(pd.DataFrame(columns))
+    return pd.concat(parts, ignore_index=True)
+
+
+def _labels(row: pd.Series, attributes: list[str], schema: Schema | None) -> list[tuple[str, ...]]:
+    """Labels of the answers in C order: from a schema that fits, else numbers."""
+    fitting = [schema] if schema else [s for s in SCHEMAS.values() if [a.name for a in s.attributes] == attributes]
+    shape = [int(n) for n in row["query_shape"]]
+    per_axis = []
+    for i, attribute in enumerate(attributes):
+        groups = None
+        for s in fitting:
+            groups = _groups(s, attribute, str(row[attribute]))
+            if groups is not None and len(groups) == shape[i]:
+                break
+            groups = None
+        per_axis.append(groups or (("*",) if shape[i] == 1 else tuple(str(k) for k in range(shape[i]))))
+    out: list[tuple[str, ...]] = [()]
+    for groups in per_axis:
+        out = [(*x, g) for x in out for g in groups]
+    return out
+
+
+def _groups(schema: Schema, attribute: str, how: str) -> tuple[str, ...] | None:
+    if how == "*":
+        return ("*",)
+    try:
+        query: Query = schema.query(attribute if how == "detailed" else how)
+    except SpecError:
+        return None
+    return query.groupings[schema.axis(attribute)].groups

@@ -1,0 +1,167 @@
+"""Budgets are exact: shares sum to one, plans cost their budget, ledgers refuse what is not covered."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from das.errors import PrivacyError, SpecError
+from das.model.budget import Allocation, Event, Ledger, Mechanism, Neighbours, Plan
+from tests.strategies import allocations, fractions
+
+ONE, HALF = Fraction(1), Fraction(1, 2)
+SIMPLE = Allocation({"A": HALF, "B": HALF}, {"A": {"total": ONE}, "B": {"total": HALF, "detailed": HALF}})
+
+
+def event(cost: Fraction) -> Event:
+    return Event("persons", "A", "total", 1, 1, Mechanism.DISCRETE_GAUSSIAN, 1 / cost if cost else ONE, cost)
+
+
+# --- allocations ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "levels, queries, message",
+    [
+        ({"A": HALF}, {"A": {"q": ONE}}, r"budget\.levels: the shares sum to 1/2"),
+        ({"A": HALF, "B": HALF + Fraction(1, 10**30)}, {}, r"budget\.levels: the shares sum to 1000"),
+        ({"A": ONE}, {"A": {"q": Fraction(99, 100)}}, r"budget\.queries\.A: the shares sum to 99/100"),
+        ({"A": ONE}, {"A": {}}, r"budget\.queries\.A: the shares sum to 0"),
+        ({}, {}, r"budget\.levels: the shares sum to 0"),
+        ({"A": Fraction(0), "B": ONE}, {"A": {"q": ONE}, "B": {"q": ONE}}, "share of 'A' is 0, not positive"),
+        ({"A": ONE}, {"A": {"q": Fraction(-1), "r": Fraction(2)}}, "share of 'q' is -1, not positive"),
+        ({"A": 1.0}, {"A": {"q": ONE}}, "'A' is a float, not an exact fraction"),
+        ({"A": 1}, {"A": {"q": ONE}}, "'A' is a int, not an exact fraction"),
+        ({"A": ONE}, {"A": {"q": 0.5, "r": 0.5}}, "'q' is a float, not an exact fraction"),
+        ({"A": ONE}, {}, "no queries for level 'A'"),
+        ({"A": ONE}, {"A": {"q": ONE}, "B": {"q": ONE}}, "queries for level 'B', which has no share"),
+    ],
+)
+def test_each_fault_of_an_allocation_is_named(levels: dict, queries: dict, message: str) -> None:
+    with pytest.raises(SpecError, match=message):
+        Allocation(levels, queries)
+
+
+@given(allocations())
+def test_shares_that_sum_to_one_are_accepted_and_any_other_sum_is_not(allocation: Allocation) -> None:
+    first = next(iter(allocation.levels))
+    off = {**allocation.levels, first: allocation.levels[first] + Fraction(1, 10**40)}
+    with pytest.raises(SpecError, match="not to exactly 1"):
+        Allocation(off, allocation.queries)
+
+
+# --- plans ---------------------------------------------------------------------------------------------------
+
+
+@given(allocations(), fractions(), st.sampled_from(Mechanism), st.sampled_from(Neighbours))
+def test_a_plan_costs_its_budget_exactly(
+    allocation: Allocation, total: Fraction, mechanism: Mechanism, neighbours: Neighbours
+) -> None:
+    plan = Plan.of(total, mechanism, neighbours, allocation)
+    assert plan.cost == total
+    assert sum((d.cost for d in plan.draws), Fraction(0)) == total
+    moved = {Neighbours.BOUNDED: 2, Neighbours.UNBOUNDED: 1}[neighbours]
+    for d in plan.draws:
+        share = allocation.levels[d.level] * allocation.queries[d.level][d.query]
+        assert d.cost == total * share
+        # rho = s / (2 sigma^2) and epsilon = s / b, solved for neither: multiplied out
+        if mechanism is Mechanism.DISCRETE_GAUSSIAN:
+            assert 2 * d.scale * d.cost == moved
+        else:
+            assert d.scale * d.cost == moved
+    assert [(d.level, d.query) for d in plan.draws] == [
+        (lv, q) for lv in allocation.levels for q in allocation.queries[lv]
+    ]
+    for level in allocation.levels:
+        assert plan.at(level) == tuple(d for d in plan.draws if d.level == level)
+        assert sum((d.cost for d in plan.at(level)), Fraction(0)) == total * allocation.levels[level]
+    assert plan.at("nowhere") == ()
+
+
+def test_scales_by_hand() -> None:
+    def scales(mechanism: Mechanism, neighbours: Neighbours) -> list[Fraction]:
+        return [d.scale for d in Plan.of(Fraction(4), mechanism, neighbours, SIMPLE).draws]
+
+    assert scales(Mechanism.DISCRETE_GAUSSIAN, Neighbours.BOUNDED) == [HALF, 1, 1]
+    assert scales(Mechanism.DISCRETE_GAUSSIAN, Neighbours.UNBOUNDED) == [Fraction(1, 4), HALF, HALF]
+    assert scales(Mechanism.GEOMETRIC, Neighbours.BOUNDED) == [1, 2, 2]
+    assert scales(Mechanism.GEOMETRIC, Neighbours.UNBOUNDED) == [HALF, 1, 1]
+
+
+@pytest.mark.parametrize("total", [Fraction(0), Fraction(-1, 2)])
+@pytest.mark.parametrize("mechanism", list(Mechanism))
+def test_a_budget_that_is_not_positive_is_refused(total: Fraction, mechanism: Mechanism) -> None:
+    with pytest.raises(SpecError, match=rf"budget\.{mechanism.currency}: the budget is {total}"):
+        Plan.of(total, mechanism, Neighbours.BOUNDED, SIMPLE)
+
+
+def test_currencies_and_sensitivities() -> None:
+    assert [m.currency for m in Mechanism] == ["rho", "epsilon"]
+    assert (Neighbours.BOUNDED.sensitivity, Neighbours.UNBOUNDED.sensitivity) == (2, 1)
+
+
+# --- ledgers -------------------------------------------------------------------------------------------------
+
+
+@given(allocations(), fractions())
+def test_a_ledger_takes_a_whole_plan_and_nothing_more(allocation: Allocation, total: Fraction) -> None:
+    plan = Plan.of(total, Mechanism.DISCRETE_GAUSSIAN, Neighbours.BOUNDED, allocation)
+    ledger = Ledger(total)
+    for d in plan.draws:
+        ledger.append(event(d.cost))
+    assert ledger.cost == total == ledger.budget
+    before = ledger.events
+    with pytest.raises(PrivacyError, match="of a budget of"):
+        ledger.append(event(Fraction(1, 10**50)))
+    assert ledger.events == before
+    assert ledger.cost == total
+
+
+@pytest.mark.parametrize("cost", [Fraction(0), Fraction(-1, 10)])
+def test_a_ledger_refuses_events_that_cost_nothing_or_less(cost: Fraction) -> None:
+    ledger = Ledger(ONE)
+    with pytest.raises(PrivacyError, match="not positive"):
+        ledger.append(event(cost))
+    assert ledger.events == ()
+
+
+def test_a_ledger_is_written_before_append_returns_and_only_what_is_covered() -> None:
+    written: list[Event] = []
+    ledger = Ledger(ONE, write=written.append)
+    ledger.append(event(HALF))
+    assert written == [event(HALF)]
+    with pytest.raises(PrivacyError):
+        ledger.append(event(ONE))
+    assert written == [event(HALF)]
+
+
+def test_an_event_that_cannot_be_written_is_an_error() -> None:
+    def full(_: Event) -> None:
+        raise OSError("disk full")
+
+    with pytest.raises(OSError, match="disk full"):
+        Ledger(ONE, write=full).append(event(HALF))
+
+
+def test_what_an_earlier_process_spent_is_spent() -> None:
+    ledger = Ledger(ONE, spent=[event(HALF), event(Fraction(1, 4))])
+    assert ledger.cost == Fraction(3, 4)
+    with pytest.raises(PrivacyError):
+        ledger.append(event(HALF))
+    ledger.append(event(Fraction(1, 4)))
+    with pytest.raises(PrivacyError, match="3/2 was spent of a budget of 1"):
+        Ledger(ONE, spent=[event(ONE), event(HALF)])
+
+
+def test_events_cannot_be_taken_back() -> None:
+    ledger = Ledger(ONE)
+    ledger.append(event(HALF))
+    assert isinstance(ledger.events, tuple)
+    with pytest.raises(AttributeError):
+        ledger.events = ()  # type: ignore[misc]
+    with pytest.raises(AttributeError):
+        ledger.events[0].cost = Fraction(0)  # type: ignore[misc]
+    assert ledger.cost == HALF

@@ -1,0 +1,344 @@
+"""The design's rules about who may know of whom, checked on the source files themselves.
+
+The privacy argument leans on one of them: what runs after measurement (``das.post``) cannot reach the truth.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+
+#: What each part may import of the others. A part is a package or a module right under ``das``.
+VALUES = {"errors", "model"}
+LAYERS: Mapping[str, set[str]] = {
+    "errors": set(),
+    "model": {"errors"},
+    "noise": {"errors"},
+    "solve": VALUES,
+    "spec": VALUES,
+    "geography": VALUES,
+    "histogram": VALUES,
+    "measure": VALUES | {"noise"},
+    "estimate": VALUES | {"solve"},
+    "rounding": VALUES | {"solve"},
+    "microdata": VALUES,
+    "tables": VALUES,
+    "accounting": VALUES,
+    "risk": VALUES,
+    "evaluate": VALUES,
+    "report": VALUES | {"accounting"},  # epsilon beside rho, on the axes of a sweep
+    "files": VALUES | {"microdata", "tables"},  # what is written is a stage's value
+    "engine": VALUES,
+    "stages": VALUES,
+    "full_information": VALUES | {"spec", "estimate", "files", "engine"},
+    "post": VALUES | {"spec", "geography", "estimate", "rounding", "tables", "files", "engine", "full_information"},
+}
+#: These bring the parts together and may import any, but one another only downwards.
+TOP = ["pipeline", "sweep", "console", "cli", "__main__", "__init__"]
+
+#: Where each library may be used.
+LIBRARIES: Mapping[str, set[str]] = {
+    "numpy": {*LAYERS, *TOP} - {"errors"},
+    "scipy": {"solve", "rounding", "accounting", "tables", "risk"},
+    "ortools": {"solve", "rounding"},
+    "highspy": {"solve", "rounding"},
+    "clarabel": {"solve", "rounding"},
+    "threadpoolctl": {"engine", "solve"},
+    "pandas": {"files", "evaluate", "report"},
+    "pyarrow": {"files", "evaluate", "report"},
+    "matplotlib": {"report"},
+    "jinja2": {"report"},
+    "markupsafe": {"report"},
+    "pydantic": {"spec"},
+    "tomli_w": {"spec"},
+    "cryptography": {"noise"},
+    "pooch": {"files"},
+    "requests": {"files"},
+    "click": {"cli"},
+    "rich": {"cli", "console"},
+    "dask": {"engine"},
+    "distributed": {"engine"},
+}
+#: Libraries that are there because another one needs them itself.
+COMES_WITH = {"markupsafe": "jinja2", "requests": "pooch"}
+
+SEES_THE_TRUTH = {"model", "histogram", "measure", "evaluate", "risk", "files", "pipeline"}
+
+
+# --- reading the sources -------------------------------------------------------------------------------------
+
+
+@cache
+def sources() -> Mapping[str, Path]:
+    """Every module of the project and its file."""
+    out = {}
+    for path in sorted((ROOT / "das").rglob("*.py")):
+        parts = path.relative_to(ROOT).with_suffix("").parts
+        out[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return out
+
+
+def part_of(module: str) -> str:
+    return module.split(".")[1] if "." in module else "__init__"
+
+
+@cache
+def tree_of(module: str) -> ast.Module:
+    return ast.parse(sources()[module].read_text(encoding="utf-8"))
+
+
+def _targets(node: ast.Import | ast.ImportFrom, module: str) -> Iterator[str]:
+    if isinstance(node, ast.Import):
+        yield from (a.name for a in node.names)
+        return
+    assert node.level == 0, f"{module} has a relative import"
+    assert node.module is not None
+    for a in node.names:
+        full = f"{node.module}.{a.name}"
+        yield full if full in sources() else node.module
+
+
+@cache
+def imports(module: str) -> frozenset[str]:
+    """Every module that ``module`` imports, anywhere in its text: of ``das`` in full, of others by name."""
+    nodes = [n for n in ast.walk(tree_of(module)) if isinstance(n, ast.Import | ast.ImportFrom)]
+    return frozenset(t for n in nodes for t in _targets(n, module) if t != "__future__")
+
+
+def imports_when_loaded(module: str) -> set[str]:
+    """Those that run when ``module`` is imported, not inside a function or under ``TYPE_CHECKING``."""
+    out: set[str] = set()
+    waiting: list[ast.AST] = [tree_of(module)]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            out |= set(_targets(node, module)) - {"__future__"}
+        checking = isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)
+        if not checking and not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            waiting += ast.iter_child_nodes(node)
+    return out
+
+
+def ours(names: Iterable[str]) -> set[str]:
+    return {n for n in names if n.split(".")[0] == "das"}
+
+
+def packages_of(module: str) -> list[str]:
+    """The packages whose ``__init__`` runs before ``module`` does."""
+    parts = module.split(".")
+    return [".".join(parts[:n]) for n in range(1, len(parts))]
+
+
+def reach(start: str, *, packages: bool) -> set[str]:
+    """Every module of the project that ``start`` imports, directly or not, at the top or in a function. With
+    ``packages``, those too that are loaded only because a package's ``__init__`` runs before a module in it."""
+    found, loaded, waiting = {start}, {start}, [(start, True)]
+    while waiting:
+        module, named = waiting.pop()
+        new = ours(imports(module) if named else imports_when_loaded(module))
+        if named:
+            waiting += [(m, True) for m in new - found]
+            found |= new
+        else:
+            waiting += [(m, False) for m in new - loaded - found]
+        loaded |= new
+        if packages:
+            above = set(packages_of(module)) - loaded
+            waiting += [(m, False) for m in above]
+            loaded |= above
+    return (loaded if packages else found) - {start}
+
+
+# --- layers --------------------------------------------------------------------------------------------------
+
+
+def test_the_sources_are_found() -> None:
+    assert {"das", "das.post", "das.model.confidential", "das.files.nmf"} <= set(sources())
+    assert "das.model.confidential" in imports("das.measure")
+    assert "das.spec" in imports("das.post")  # from das import spec as ...
+    assert "das.files.nmf" in imports("das.post")  # from das.files import nmf, ...
+    assert "importlib" in imports("das.files")
+
+
+@pytest.mark.parametrize("module", sorted(sources()))
+def test_each_part_imports_only_what_it_may(module: str) -> None:
+    part = part_of(module)
+    assert part in LAYERS or part in TOP, f"a new part, {part!r}: say in LAYERS what it may import"
+    allowed = LAYERS[part] if part in LAYERS else {*LAYERS, *TOP[: TOP.index(part)]}
+    wrong = {m for m in ours(imports(module)) if part_of(m) not in {*allowed, part} and m != "das"}
+    assert not wrong, f"{module} imports {', '.join(sorted(wrong))}"
+
+
+@pytest.mark.parametrize("module", sorted(m for m in sources() if part_of(m) == "model"))
+def test_values_need_numpy_and_the_standard_library_only(module: str) -> None:
+    others = {i.split(".")[0] for i in imports(module)} - {"das", "numpy"}
+    assert others <= set(sys.stdlib_module_names)
+    assert {part_of(m) for m in ours(imports(module))} <= {"model", "errors"}
+    assert not others & {"random", "secrets", "os", "pathlib", "io", "shutil", "tempfile", "subprocess", "socket"}
+    assert "numpy.random" not in imports(module)
+    names = {n.attr for n in ast.walk(tree_of(module)) if isinstance(n, ast.Attribute)}
+    assert "random" not in names
+
+
+def test_the_solver_knows_nothing_of_a_census() -> None:
+    for module in sources():
+        if part_of(module) == "solve":
+            allowed = {"das.errors", "das.model.solution"}
+            assert {m for m in ours(imports(module)) if part_of(m) != "solve"} <= allowed, module
+
+
+@pytest.mark.parametrize("module", sorted(sources()))
+def test_each_library_is_used_where_it_belongs(module: str) -> None:
+    used = {i.split(".")[0] for i in imports(module)} - set(sys.stdlib_module_names) - {"das"}
+    for library in used:
+        assert library in LIBRARIES, f"{module} imports {library}: say in LIBRARIES where it belongs"
+        assert part_of(module) in LIBRARIES[library], f"{module} imports {library}"
+
+
+def test_every_library_that_is_used_is_declared() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    every = [*project["dependencies"], *(d for ds in project.get("optional-dependencies", {}).values() for d in ds)]
+    declared = {re.match(r"[\w-]+", d).group().lower().replace("-", "_") for d in every}  # type: ignore[union-attr]
+    used = {i.split(".")[0] for m in sources() for i in imports(m)} - set(sys.stdlib_module_names) - {"das"}
+    missing = {u for u in used if COMES_WITH.get(u, u) not in declared}
+    assert not missing
+
+
+def test_two_solvers_with_one_core_are_never_loaded_together() -> None:
+    """OR-Tools and highspy each bring HiGHS; in one process they crash."""
+    everything = {i.split(".")[0] for m in sources() for i in imports(m)}
+    assert not {"ortools", "highspy"} <= everything
+
+
+# --- the truth -----------------------------------------------------------------------------------------------
+
+
+def test_confidential_values_are_known_to_few() -> None:
+    knowing = {part_of(m) for m in sources() if "das.model.confidential" in imports(m)}
+    assert knowing <= SEES_THE_TRUTH
+    assert {"histogram", "measure"} <= knowing
+
+
+def test_readers_are_used_by_the_pipeline_alone() -> None:
+    for module in sources():
+        if part_of(module) not in {"files", "pipeline"}:
+            assert not imports(module) & (readers() | {"das.files.truth"}), module
+            assert "das.files" not in imports(module), f"{module} imports a name from das.files that is no module"
+
+
+def readers() -> set[str]:
+    """The modules of ``das.files`` that read confidential records."""
+    return {m for m in sources() if part_of(m) == "files" and m != "das.files" and imports(m) & RECORDS}
+
+
+RECORDS = {"das.model.confidential", "das.model.records"}
+FORBIDDEN = {"das.histogram", "das.measure", "das.pipeline", "das.files.truth", "das.evaluate", "das.risk", "das.noise"}
+
+
+def beyond(modules: set[str]) -> set[str]:
+    """Those that post-processing must not reach."""
+    return {m for m in modules if m in RECORDS | readers() or any(m == f or m.startswith(f + ".") for f in FORBIDDEN)}
+
+
+def test_the_readers_are_found() -> None:
+    known = {"das.files.pl94_2010", "das.files.pl94_2020", "das.files.ext1940", "das.files.ppmf", "das.files.table"}
+    assert known | {"das.files.truth"} <= readers()
+    assert beyond(reach("das.pipeline", packages=False)) >= {"das.measure", "das.files.truth", "das.noise.entropy"}
+
+
+def test_post_processing_cannot_reach_the_truth() -> None:
+    """No import, at any depth and in any function, leads from ``das.post`` to the truth, to noise or to a reader."""
+    assert not beyond(reach("das.post", packages=False))
+
+
+def test_packages_bring_in_no_more_than_a_type() -> None:
+    """Loading a module loads its packages. That of ``das.files`` names the type of what readers return, and
+    through it ``Confidential``; no module of post-processing imports either, so none has a name for them."""
+    extra = reach("das.post", packages=True) - reach("das.post", packages=False)
+    assert beyond(extra) <= RECORDS
+    for package in packages_of("das.post") + [m for m in extra if sources()[m].name == "__init__.py"]:
+        assert not beyond(imports_when_loaded(package)) - {"das.model.records"}, package
+
+
+def test_post_processing_imports_by_name_only() -> None:
+    """Nor do its modules take names from ``das.files`` itself, or import modules of ours by a computed name.
+
+    ``importlib`` may load other libraries; a module that uses it has no text in it that begins with ``das``.
+    """
+    for module in {"das.post", *reach("das.post", packages=False)}:
+        assert "das.files" not in imports(module), f"{module} imports a name from das.files that is no module"
+        nodes = list(ast.walk(tree_of(module)))
+        called = {n.func.id for n in nodes if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)}
+        assert not called & {"__import__", "eval", "exec", "compile", "globals"}, module
+        if imports(module) & {"importlib", "runpy", "pkgutil"}:
+            texts = {n.value for n in nodes if isinstance(n, ast.Constant) and isinstance(n.value, str)}
+            assert not {t for t in texts if t.startswith("das")}, module
+
+
+def test_what_is_loaded_with_post_processing() -> None:
+    """The same, asked of a running interpreter."""
+    script = "import sys, das.post; print(*sorted(m for m in sys.modules if m.split('.')[0] == 'das'))"
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=120, check=True
+    )
+    loaded = set(done.stdout.split())
+    assert "das.post" in loaded
+    assert beyond(loaded) <= RECORDS
+
+
+# --- paths ---------------------------------------------------------------------------------------------------
+
+TOUCHES_DISK = {
+    "read_text", "read_bytes", "write_text", "write_bytes", "mkdir", "touch", "unlink", "rmdir", "rename", "symlink_to",
+    "hardlink_to", "chmod", "iterdir", "glob", "rglob", "makedirs", "rmtree", "copyfile", "copytree", "listdir", "scandir",
+    "read_csv", "to_csv", "read_parquet", "to_parquet", "write_table", "read_table", "memmap", "fromfile", "tofile",
+    "savez", "savez_compressed", "loadtxt", "savetxt", "genfromtxt", "NamedTemporaryFile", "mkstemp", "mkdtemp",
+}  # fmt: skip
+MODE = re.compile(r"[rwaxbt+]{1,4}")
+
+
+def disk_calls(module: str) -> list[str]:
+    """Calls that open a path, with their lines. A function of a module of ``das.files`` is not one."""
+    from_files = {
+        a.asname or a.name
+        for n in ast.walk(tree_of(module))
+        if isinstance(n, ast.ImportFrom) and (n.module or "").startswith("das.files")
+        for a in n.names
+    }
+    out = []
+    for call in (n for n in ast.walk(tree_of(module)) if isinstance(n, ast.Call)):
+        f = call.func
+        if isinstance(f, ast.Name):
+            bad = f.id == "open" and f.id not in from_files
+        elif isinstance(f, ast.Attribute):
+            rim = isinstance(f.value, ast.Name) and f.value.id in from_files
+            first = call.args[0] if call.args else None
+            text = first.value if isinstance(first, ast.Constant) and isinstance(first.value, str) else None
+            opens = f.attr == "open" and (first is None or (text is not None and bool(MODE.fullmatch(text))))
+            bad = not rim and (opens or f.attr in TOUCHES_DISK)
+        else:
+            bad = False
+        if bad:
+            out.append(f"{sources()[module].relative_to(ROOT)}:{call.lineno}")
+    return out
+
+
+@pytest.mark.parametrize("module", sorted(m for m in sources() if part_of(m) not in {"files", "cli"}))
+def test_only_the_rim_opens_paths(module: str) -> None:
+    assert not disk_calls(module)
+
+
+def test_calls_that_open_paths_are_found() -> None:
+    assert disk_calls("das.files.nmf")
+    assert disk_calls("das.files.run_directory")
+    assert disk_calls("das.files.ledger")

@@ -1,0 +1,157 @@
+"""The configurations that come with the project say what they are said to say."""
+
+from __future__ import annotations
+
+import json
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+from das.accounting import tight
+from das.model.budget import Mechanism, Neighbours
+from das.spec import RunSpec, digest, dump, parse
+
+CONFIGS = sorted((Path(__file__).resolve().parents[1] / "configs").glob("*.toml"))
+
+
+def load(name: str) -> RunSpec:
+    path = next(p for p in CONFIGS if p.stem == name)
+    return parse(path.read_text(encoding="utf-8"), where=str(path))
+
+
+def test_there_are_configurations() -> None:
+    assert {"pl94-2010", "1940", "1940-pure-dp", "kazan-reiter"} <= {p.stem for p in CONFIGS}
+
+
+@pytest.mark.parametrize("path", CONFIGS, ids=lambda p: p.stem)
+def test_each_configuration_loads_is_private_and_survives_its_dump(path: Path) -> None:
+    spec = parse(path.read_text(encoding="utf-8"), where=str(path))
+    assert spec.run.name == path.stem
+    assert spec.run.seed is None
+    assert digest(parse(dump(spec), where="dumped")) == digest(spec)
+    for u in spec.universes:
+        assert u.plan.cost == sum(d.cost for d in u.plan.draws)
+        assert [lv for lv in spec.geography.levels if u.plan.at(lv)] == list(spec.geography.levels)
+        for level, passes in u.passes.items():
+            assert sorted(q for p in passes for q in p) == sorted(d.query for d in u.plan.at(level))
+    for path_ in spec.data.path:
+        assert (CONFIGS[0].parents[1] / path_).exists()
+
+
+# --- 2020 production settings --------------------------------------------------------------------------------
+
+
+def test_pl94_by_hand() -> None:
+    spec = load("pl94-2010")
+    plan = spec.persons.plan
+    assert plan.cost == Fraction(293764, 114921) == 1 / Fraction(339, 542) ** 2
+    assert (plan.mechanism, plan.neighbours) == (Mechanism.DISCRETE_GAUSSIAN, Neighbours.BOUNDED)
+    assert spec.budget.delta == Fraction(1, 10**10)
+    assert round(tight(plan.cost, spec.budget.delta), 2) == 17.14
+    assert len(plan.draws) == 65
+    assert [len(plan.at(lv)) for lv in spec.geography.levels] == [10, 11, 11, 11, 11, 11]
+    scales = {(d.level, d.query): d.scale for d in plan.draws}
+    assert scales["State", "total"] == Fraction(214437516707, 177339451520)
+    assert scales["US", "cenrace"] == Fraction(1929937650363, 1588675712)
+    assert scales["Block", "detailed"] == Fraction(214437516707, 21246481300)
+    sigma = {k: round(float(v) ** 0.5, 2) for k, v in scales.items()}
+    assert [sigma[lv, "total"] for lv in ("State", "County", "Tract", "Block_Group", "Block")] == [
+        1.1,
+        2.17,
+        2.47,
+        1.75,
+        89.24,
+    ]
+    assert [sigma[lv, "detailed"] for lv in spec.geography.levels] == [4.43, 4.45, 4.42, 4.46, 2.02, 3.18]
+    assert all(d.scale * d.cost == 1 for d in plan.draws)
+
+
+def test_pl94_passes_by_hand() -> None:
+    spec = load("pl94-2010")
+    assert [len(p) for p in spec.persons.passes["US"]] == [10]
+    assert [len(p) for p in spec.persons.passes["Block"]] == [11]
+    for level in ("State", "County", "Tract", "Block_Group"):
+        assert spec.persons.passes[level][0] == ("total",)
+        assert [len(p) for p in spec.persons.passes[level]] == [1, 10]
+    assert spec.constraints.total == "State"
+    assert spec.estimation.tolerance == Fraction(1, 10)
+
+
+def test_pl94_units_by_hand() -> None:
+    units = load("pl94-2010").housing
+    assert units is not None
+    assert units.plan.cost == Fraction(11417641, 152349649) == 1 / Fraction(12343, 3379) ** 2
+    assert len(units.plan.draws) == 6
+    assert units.plan.draws[0].scale == Fraction(31231678045, 11417641)
+    assert tight(units.plan.cost, Fraction(1, 10**10)) == pytest.approx(1455307 / 588081, abs=1e-5)
+
+
+ALLOCATION = {  # configuration and universe: the published allocation
+    ("pl94-2010", "persons"): "pl94_2020_us_person",
+    ("pl94-2010", "units"): "pl94_2020_us_unit",
+}
+
+
+@pytest.mark.parametrize("config, universe", ALLOCATION)
+def test_every_variance_is_the_published_one(shared_data: Path, config: str, universe: str) -> None:
+    facts = shared_data.parent / "facts" / "allocations.json"
+    if not facts.is_file():
+        pytest.skip(f"the published allocations are not at hand ({facts})")
+    published = {a["id"]: a for a in json.loads(facts.read_text())["zcdp_allocations"]}[ALLOCATION[config, universe]]
+    plan = next(u for u in load(config).universes if u.name == universe).plan
+    assert plan.cost == Fraction(published["rho_total"])
+    expected = {
+        (level, q["query"]): (Fraction(q["rho"]), Fraction(q["sigma2"]))
+        for level in published["geolevels_root_to_leaf"]
+        for q in published["levels"][level]["queries"]
+    }
+    assert {(d.level, d.query): (d.cost, d.scale) for d in plan.draws} == expected
+
+
+def test_the_demonstration_of_august_2022(shared_data: Path) -> None:
+    facts = shared_data.parent / "facts" / "allocations.json"
+    if not facts.is_file():
+        pytest.skip(f"the published allocations are not at hand ({facts})")
+    published = {a["id"]: a for a in json.loads(facts.read_text())["zcdp_allocations"]}["dhcp_20220825_demo_us"]
+    spec = load("dhc-2022-08-25")
+    assert spec.persons.plan.cost == Fraction(published["rho_total"]) == Fraction(485, 254) ** 2
+    assert dict(spec.budget.levels) == {k: Fraction(v) for k, v in published["geolevel_proportions"].items()}
+    assert [len(spec.persons.plan.at(lv)) for lv in spec.geography.levels] == [10] * 8
+    assert {s for shares in spec.budget.queries.values() for s in shares.values()} == {Fraction(1, 10)}
+
+
+# --- 1940, and Kazan and Reiter ------------------------------------------------------------------------------
+
+
+def test_1940_in_its_original_pure_differential_privacy() -> None:
+    spec = load("1940-pure-dp")
+    plan = spec.persons.plan
+    assert (plan.mechanism, plan.neighbours, plan.cost) == (Mechanism.GEOMETRIC, Neighbours.BOUNDED, Fraction(1, 4))
+    share = {"detailed": Fraction(1, 10), "hhgq": Fraction(9, 40), "votingage * hispanic * race": Fraction(27, 40)}
+    shown = {"detailed": 320.0, "hhgq": 142.2, "votingage * hispanic * race": 47.4}
+    assert [d.level for d in plan.draws[::3]] == ["National", "State", "County", "Enumdist"]
+    for d in plan.draws:
+        assert d.scale == 2 / (Fraction(1, 4) * Fraction(1, 4) * share[d.query])
+        assert round(float(d.scale), 1) == shown[d.query]
+
+
+def test_1940_restated() -> None:
+    plan = load("1940").persons.plan
+    assert (plan.mechanism, plan.neighbours, plan.cost) == (
+        Mechanism.DISCRETE_GAUSSIAN,
+        Neighbours.BOUNDED,
+        Fraction(1, 32),
+    )
+    pure = {(d.level, d.query): d.cost / Fraction(1, 4) for d in load("1940-pure-dp").persons.plan.draws}
+    assert {(d.level, d.query): d.cost / Fraction(1, 32) for d in plan.draws} == pure
+
+
+def test_kazan_and_reiter() -> None:
+    spec, production = load("kazan-reiter"), load("pl94-2010")
+    plan = spec.persons.plan
+    assert (plan.cost, plan.neighbours) == (Fraction(64, 25), Neighbours.UNBOUNDED)
+    assert all(2 * d.scale * d.cost == 1 for d in plan.draws)
+    theirs = {(d.level, d.query): d.cost / plan.cost for d in plan.draws}
+    assert theirs == {(d.level, d.query): d.cost / production.persons.plan.cost for d in production.persons.plan.draws}
+    assert spec.housing is None
