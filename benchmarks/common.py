@@ -59,8 +59,9 @@ def short(value: object) -> object:
 
 
 def machine() -> dict[str, object]:
-    """What a figure depends on beside the code."""
-    return {"cores": os.cpu_count(), "cpu": _cpu(), "python": platform.python_version()}
+    """What a figure depends on beside the code; ``load`` is what else the machine did, where it says so."""
+    load = {"load": round(os.getloadavg()[0], 1)} if hasattr(os, "getloadavg") else {}
+    return {"cores": os.cpu_count(), "cpu": _cpu(), "python": platform.python_version()} | load
 
 
 def _cpu() -> str:

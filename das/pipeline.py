@@ -24,8 +24,9 @@ from das.accounting.statement import statement
 from das.engine import Progress, Silent, executor
 from das.errors import InputError, PrivacyError, ReleaseError, SpecError, UserError
 from das.evaluate import evaluate
-from das.files import errors_csv, microdata_reading, nmf, read, run_directory, truth
+from das.files import errors_csv, microdata_reading, nmf, run_directory, truth
 from das.files import spine as spine_file
+from das.files.extract import read
 from das.files.ledger import LedgerFile, digest_of
 from das.files.run_directory import RunDirectory
 from das.geography import bounds as geography
@@ -137,8 +138,9 @@ def run_prepared(
         spine_file.write(directory.release / "spine.parquet", prepared.spine)
     with stages("measure"):
         events, lost = _measured(spec, prepared, directory, noise, progress, accept_spent)
-    every = [c for cs in prepared.constraints.values() for c in cs]
-    privacy = statement(events, spec.persons.plan.neighbours, spec.budget.delta, every, noise.name, noise.private, lost)
+    privacy = statement(
+        events, spec.persons.plan.neighbours, spec.budget.delta, prepared.constraints, noise.name, noise.private, lost
+    )
     run_directory.write_json(directory.release / "privacy.json", privacy)
     released, certificates = _post_process(directory.release, directory.release, workers, stages, progress)
     for name, levels in prepared.truth.items():

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from das import spec as specification
 from das import tables
 from das.engine import Progress, in_order
-from das.errors import PrivacyError
+from das.errors import PrivacyError, ReleaseError
 from das.estimate import informed
 from das.estimate.information import Information
 from das.estimate.modes import Modes
@@ -61,6 +61,7 @@ class Opened:
         """From the constraint rows of the noisy measurement files."""
         reader = self.source(universe)
         found = {level: reader.constraints(level) for level in self.spine.levels}
+        self._check_constraints(universe, found)
         lowest = found[self.spine.levels[-1]]
         dwelling = f"{universe.schema.dwelling}_total"
         low_high = None
@@ -70,12 +71,30 @@ class Opened:
         total = found[known[0]]["total"][1][:, 0] if known else None
         return geography.bounds(universe.schema, self.spine, low_high, total, known[0] if known else None)
 
+    def _check_constraints(self, universe: Universe, found: Mapping[str, Mapping[str, object]]) -> None:
+        """The constraints that the privacy statement lists are those of the files."""
+        statement = run_directory.read_json(self.folder / "privacy.json")
+        listed = {
+            (c["level"], c["constraint"]) for c in statement["outside_the_guarantee"] if c["universe"] == universe.name
+        }
+        there = {(level, name) for level, names in found.items() for name in names}
+        for level, name in sorted(listed ^ there):
+            where = run_directory.nmf_folder(self.folder, universe.name)
+            state = "is in privacy.json, but not in the files" if (level, name) in listed else "is not in privacy.json"
+            raise ReleaseError(f"constraint {name!r} of level {level!r} {state}", where=where,
+                               remedy="the release is incomplete or altered: get it again from where it was published")  # fmt: skip
+
 
 def open_release(folder: Path) -> Opened:
     """Raises :class:`ReleaseError` or :class:`SpecError` where the folder is no complete release."""
     text = run_directory.read_text(folder / "spec.toml", "release specification")
     spec = specification.parse(text, where=str(folder / "spec.toml"))
-    return Opened(folder, spec, spine_file.read(folder / "spine.parquet"))
+    spine = spine_file.read(folder / "spine.parquet")
+    if spine.levels != spec.geography.levels:
+        raise ReleaseError(f"its levels are {', '.join(spine.levels)}, those of spec.toml "
+                           f"{', '.join(spec.geography.levels)}", where=folder / "spine.parquet",
+                           remedy="the release is altered: get it again from where it was published")  # fmt: skip
+    return Opened(folder, spec, spine)
 
 
 def estimate(
@@ -208,7 +227,6 @@ def publish(release: Opened, universe: Universe, result: Release, out: Path, pro
     codes = spine.codes[-1]
     progress.stage(f"microdata: {universe.name}", None)
     folder = out / "microdata" / universe.name
-    folder.parent.mkdir(parents=True, exist_ok=True)
     h = result.histograms[lowest]
     structures = _structures(release) if universe.name == "units" else None
     microdata.write(folder, h, codes, universe.schema, _kind(universe), structures=structures,

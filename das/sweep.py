@@ -10,7 +10,7 @@ from pathlib import Path
 from das.engine import Progress, Silent
 from das.errors import SpecError
 from das.files import sweep_csv
-from das.files.run_directory import RunDirectory, write_text
+from das.files.run_directory import RunDirectory, create_private, write_text
 from das.model.result import SweepRow
 from das.pipeline import prepare, run_prepared, scaled
 from das.report.sweep import sweep_page
@@ -49,12 +49,15 @@ def sweep(
         raise SpecError("repeats with one seed would be copies of each other", where="run.seed", remedy="leave it out")
     RunDirectory(out).refuse_if_taken()
     prepared = prepare(spec, paths, Stages(), progress)
+    create_private(out)
+    currency = spec.persons.plan.mechanism.currency
     rows: list[SweepRow] = []
     for budget in budgets:
         for repeat in range(repeats):
-            name = f"{spec.run.name}-{float(budget):.6g}-{repeat}"
+            name = f"{spec.run.name}-{budget}-{repeat}"
+            folder = out / "runs" / f"{currency}-{str(budget).replace('/', '_')}-{repeat}"
             one = scaled(spec, budget, name)
-            outcome = run_prepared(one, prepared, RunDirectory(out / "runs" / name), workers, Stages(), progress)
+            outcome = run_prepared(one, prepared, RunDirectory(folder), workers, Stages(), progress)
             rows += [SweepRow(budget, repeat, r) for r in outcome.rows["persons"]]
             sweep_csv.write(out / "sweep.csv", rows)
     write_text(out / "sweep.html", sweep_page(rows, spec.run.name, spec.persons.plan))

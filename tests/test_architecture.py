@@ -167,7 +167,7 @@ def test_the_sources_are_found() -> None:
     assert "das.model.confidential" in imports("das.measure")
     assert "das.spec" in imports("das.post")  # from das import spec as ...
     assert "das.files.nmf" in imports("das.post")  # from das.files import nmf, ...
-    assert "importlib" in imports("das.files")
+    assert "importlib" in imports("das.files.extract")
 
 
 @pytest.mark.parametrize("module", sorted(sources()))

@@ -167,6 +167,17 @@ def test_sweep_runs_every_budget_and_draws_them(das: Das, tmp_path: Path) -> Non
     assert "http" not in page.replace("http://www.w3.org", "").replace("http://purl.org", "").replace(
         "http://creativecommons.org", "").replace("https://matplotlib.org", "")  # fmt: skip
     assert len(list((tmp_path / "sweep" / "runs").iterdir())) == 4
+    assert (tmp_path / "sweep").stat().st_mode & 0o777 == 0o700  # errors depend on the truth
+
+
+def test_a_sweep_keeps_budgets_apart_and_stays_in_its_folder(das: Das, tmp_path: Path) -> None:
+    """Budgets that agree in many digits, and a name that points elsewhere."""
+    said = das("sweep", "configs/1940.toml", "--rho", "1,1.0000001", "--out", tmp_path / "a" / "sweep", "--quiet",
+               "--set", "run.name=../../../elsewhere")  # fmt: skip
+    assert said.code == 0, said.err
+    assert len(list((tmp_path / "a" / "sweep" / "runs").iterdir())) == 2
+    assert [p.name for p in tmp_path.iterdir()] == ["a"]
+    assert [p.name for p in (tmp_path / "a").iterdir()] == ["sweep"]
 
 
 def test_data_simulate_writes_an_extract_that_runs(das: Das, tmp_path: Path) -> None:

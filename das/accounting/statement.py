@@ -17,12 +17,12 @@ def statement(
     events: Mapping[str, Sequence[Event]],
     neighbours: Neighbours,
     delta: Fraction,
-    constraints: Sequence[Constraint],
+    constraints: Mapping[str, Sequence[Constraint]],
     entropy: str,
     private: bool,
     lost: Mapping[str, Sequence[Event]] | None = None,
 ) -> dict[str, Any]:
-    """``events`` by universe; ``lost`` those of interrupted attempts, spent for nothing but spent. All totals
+    """``events`` and ``constraints`` by universe; ``lost`` those of interrupted attempts, spent for nothing but spent. All totals
     are exact sums of both; epsilon figures are conversions."""
     lost = lost or {}
     every = {u: (*events.get(u, ()), *lost.get(u, ())) for u in dict.fromkeys([*events, *lost])}
@@ -37,8 +37,9 @@ def statement(
         mechanism.currency: {**{u: str(c) for u, c in spent.items()}, "total": str(total)},
         "guarantee": guarantees(mechanism, spent, delta),
         "outside_the_guarantee": [
-            {"constraint": c.name, "level": c.level, "query": c.query, "sign": c.sign}
-            for c in constraints
+            {"universe": u, "constraint": c.name, "level": c.level, "query": c.query, "sign": c.sign}
+            for u, cs in constraints.items()
+            for c in cs
             if c.kind is Kind.INVARIANT
         ],
         "ledger": [_line(e) for es in events.values() for e in es],

@@ -293,5 +293,5 @@ def _units(column: pa.ChunkedArray, spine: Spine, level: str, path: Path) -> NDA
     wanted = np.array(column.to_pylist(), dtype=str)
     unit = spine.find(level, wanted)
     if (unit < 0).any():
-        raise ReleaseError(f"geocode {wanted[unit < 0][0]!r} is not a unit of {level!r}", where=path, remedy=_LOST)
+        raise ReleaseError(f"geocode {str(wanted[unit < 0][0])!r} is not a unit of {level!r}", where=path, remedy=_LOST)
     return unit

@@ -54,6 +54,15 @@ class RunDirectory:
         return read_json(self.manifest)
 
 
+def create_private(folder: Path) -> None:
+    """A folder of which all is confidential: its owner's alone."""
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        folder.chmod(0o700)
+    except OSError as error:
+        raise UserError(f"cannot be created ({error.strerror})", where=folder, remedy="choose another --out") from None
+
+
 def nmf_folder(release: Path, universe: str) -> Path:
     """Persons are in ``nmf``, as published; other universes beside it."""
     return release / ("nmf" if universe == "persons" else f"nmf-{universe}")

@@ -41,6 +41,7 @@ _FEASIBLE = 1e-5  # largest disagreement of the copies, in persons
 _CHECK = 10  # iterations between looks at the residuals
 _FIRST = 2.5  # the first rho, in curvatures of one cell
 _BALANCE = 25.0  # rho moves when the residuals differ by more than this
+_SUMS = 10.0  # how much more a sum off its bounds weighs than a negative cell
 _WIDEST = 1e8  # and stays within this factor of the typical curvature
 
 
@@ -97,7 +98,7 @@ class _Problem:
         self.parent = None if parent is None else np.asarray(parent, dtype=float)
         self.support = support
         rows = _rows(groups, self.cells)
-        size = np.sqrt(np.maximum(rows.sum(axis=1), 1.0))
+        size = np.sqrt(np.maximum(rows.sum(axis=1), 1.0)) / _SUMS
         self.size, self.rows = size, rows / size[:, None]
         shape = (self.children, len(rows))
         if any(b is not None and np.shape(b) != shape for b in (lower, upper)):

@@ -117,7 +117,10 @@ class _Network:
         self.rest = self.fraction + (self.floor if widen else 0)
         self.widen, self.drains = widen, drains
         # last come the nodes that feed the drains; without drains, one node for each child
-        self.links = (*chain, chain[-1] if drains is not None else Link(np.zeros(self.cells, dtype=np.intp), weight=0.0))
+        self.links = (
+            *chain,
+            chain[-1] if drains is not None else Link(np.zeros(self.cells, dtype=np.intp), weight=0.0),
+        )
         if parent is not None:
             self.supply = np.asarray(parent, dtype=np.int64) - self.base.sum(axis=0)
         elif total is not None:

@@ -25,7 +25,7 @@ def event(cost: Fraction, mechanism: Mechanism = GAUSSIAN, universe: str = "pers
 
 
 def state(events, delta: Fraction = DELTA, constraints=(), private: bool = True):  # type: ignore[no-untyped-def]
-    out = statement(events, Neighbours.BOUNDED, delta, constraints, "source", private)
+    out = statement(events, Neighbours.BOUNDED, delta, {"persons": constraints}, "source", private)
     assert json.loads(json.dumps(out)) == out  # plain data
     return out
 
@@ -88,15 +88,15 @@ def test_only_invariants_are_listed_as_outside_the_guarantee() -> None:
     )
     out = state({"persons": [event(Fraction(1))]}, constraints=constraints)
     assert out["outside_the_guarantee"] == [
-        {"constraint": "total", "level": "State", "query": "total", "sign": "="},
-        {"constraint": "hhgq_total_lb", "level": "Block", "query": "hhgq", "sign": ">="},
+        {"universe": "persons", "constraint": "total", "level": "State", "query": "total", "sign": "="},
+        {"universe": "persons", "constraint": "hhgq_total_lb", "level": "Block", "query": "hhgq", "sign": ">="},
     ]
 
 
 def test_what_interrupted_attempts_drew_is_spent_too() -> None:
     kept = {"persons": [event(Fraction(1, 2))]}
     lost = {"persons": [event(Fraction(1, 3))], "units": [event(Fraction(1, 7), universe="units")]}
-    out = statement(kept, Neighbours.BOUNDED, DELTA, (), "source", True, lost)
+    out = statement(kept, Neighbours.BOUNDED, DELTA, {}, "source", True, lost)
     assert out["rho"] == {"persons": "5/6", "units": "1/7", "total": "41/42"}
     assert out["guarantee"]["total"]["rho"] == "41/42"
     assert [line["rho"] for line in out["ledger"]] == ["1/2"]

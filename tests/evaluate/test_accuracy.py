@@ -43,7 +43,7 @@ def from_dense(table):
 
 def tree(blocks):
     counties = len(blocks)
-    codes = [np.array(["s"]), np.array([f"c{i}" for i in range(counties)])]
+    codes = [np.array(["s"]), np.array([f"c{i:03d}" for i in range(counties)])]
     codes.append(np.array([f"b{i:03d}" for i in range(sum(blocks))]))
     return Spine(LEVELS, tuple(codes), (np.zeros(1, int), np.zeros(counties, int), np.repeat(range(counties), blocks)))
 

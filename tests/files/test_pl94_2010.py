@@ -17,7 +17,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from das.errors import InputError, UserError
-from das.files import pl94_2010, pl94_common, read, source
+from das.files import pl94_2010, pl94_common, source
+from das.files.extract import read
 from das.model.histogram import Histogram
 from das.model.records import Extract
 from das.model.schema import CENRACE, H1, PL94, Attribute, Schema

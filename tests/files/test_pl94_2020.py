@@ -15,7 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from das.errors import InputError
-from das.files import pl94_2020, pl94_common, read
+from das.files import pl94_2020, pl94_common
+from das.files.extract import read
 from das.model.histogram import Histogram
 from das.model.records import Extract
 from das.model.schema import PL94

@@ -14,7 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from das.errors import InputError
-from das.files import ppmf, read
+from das.files import ppmf
+from das.files.extract import read
 from das.model.records import Extract
 from das.model.schema import PL94, Schema
 

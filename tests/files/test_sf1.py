@@ -15,7 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from das.errors import InputError
-from das.files import read, sf1_group_quarters, simulate_2010
+from das.files import sf1_group_quarters, simulate_2010
+from das.files.extract import read
 from das.files.pl94_records import Counts
 from das.files.sf1_group_quarters import apportion, assign
 from das.model.histogram import Histogram

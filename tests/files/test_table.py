@@ -15,7 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from das.errors import InputError, SpecError, UserError
-from das.files import read, table
+from das.files import table
+from das.files.extract import read
 from das.model.records import Extract
 from das.model.schema import Attribute, Schema
 

@@ -1,0 +1,169 @@
+"""Small random worlds in memory: a tree, dwellings, people, their noisy measurements, and the whole descent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from das.estimate.topdown import Method, estimate_children, estimate_root
+from das.geography import bounds as geography
+from das.model.constraint import Bounds
+from das.model.histogram import Histogram
+from das.model.measurement import Measurement
+from das.model.query import Query
+from das.model.release import Release
+from das.model.schema import E2E_1940, PL94, Attribute, Schema
+from das.model.solution import Certificate
+from das.model.spine import Spine
+from das.rounding import round_estimate
+
+SMALL = Schema(
+    "small",
+    (Attribute("home", ("household", "a", "b")), Attribute("age", ("u", "o")), Attribute("race", ("x", "y", "z"))),
+    impossible=({"home": ("b",), "age": ("u",)},),
+    dwelling="home",
+)
+PLAIN = Schema("plain", (Attribute("age", ("u", "o")), Attribute("race", ("x", "y", "z"))))
+CHAINS = {
+    "small": ("home * race", "home"),
+    "plain": ("race",),
+    "pl94": ("hhgq * hispanic * cenrace", "hhgq * hispanic"),
+    "1940-e2e": ("hhgq * hispanic * race", "hhgq * hispanic"),
+}
+
+
+@dataclass(frozen=True)
+class Memory:
+    """A :class:`das.model.measurement.MeasurementSource` of what is held in memory."""
+
+    held: Mapping[tuple[str, str], tuple[NDArray[np.int64], NDArray[np.float64]]]
+
+    def queries(self, level: str) -> tuple[str, ...]:
+        return tuple(q for lv, q in self.held if lv == level)
+
+    def read(self, level: str, query: str, start: int, stop: int) -> Measurement:
+        values, variance = self.held[level, query]
+        return Measurement(level, query, start, values[start:stop], variance[start:stop])
+
+
+@dataclass(frozen=True)
+class World:
+    schema: Schema
+    spine: Spine
+    truth: Mapping[str, Histogram]
+    structures: NDArray[np.int64] | None
+
+    def bounds(self, total_level: str | None = None, **switches: bool) -> dict[str, Bounds]:
+        total = None if total_level is None else self.truth[total_level].totals()
+        low_high = geography.lowest(self.schema, self.structures, **switches)
+        return geography.bounds(self.schema, self.spine, low_high, total, total_level)
+
+    def measured(
+        self,
+        rng: np.random.Generator,
+        queries: Sequence[str],
+        variance: float | Callable[[str, str], float],
+        *,
+        noise: float = 1.0,
+    ) -> Memory:
+        """Answers with noise of ``variance``, times ``noise``: 0 for answers that are right."""
+        held = {}
+        for level in self.spine.levels:
+            for q in queries:
+                v = variance(level, q) if callable(variance) else variance
+                true = self.truth[level].answer(self.schema.query(q))
+                error = np.rint(noise * rng.normal(0, np.sqrt(v), true.shape)).astype(np.int64)
+                held[level, q] = (true + error, np.full(len(true), float(v)))
+        return Memory(held)
+
+    def chain(self) -> list[Query]:
+        return [self.schema.query(q) for q in CHAINS[self.schema.name]]
+
+
+def random_spine(rng: np.random.Generator, depth: int, most: int) -> Spine:
+    codes, parents = [np.array(["R"])], [np.zeros(1, dtype=np.int64)]
+    for _ in range(depth - 1):
+        sizes = rng.integers(1, most + 1, len(codes[-1]))
+        parent = np.repeat(np.arange(len(sizes)), sizes)
+        rank = np.concatenate([np.arange(n) for n in sizes])
+        parents.append(parent.astype(np.int64))
+        codes.append(np.array([f"{codes[-1][p]}{r:02d}" for p, r in zip(parent, rank, strict=True)]))
+    return Spine(tuple(f"L{i}" for i in range(depth)), tuple(codes), tuple(parents))
+
+
+def random_world(
+    rng: np.random.Generator,
+    schema: Schema,
+    spine: Spine,
+    *,
+    size: float = 3.0,
+    facilities: float = 0.3,
+    empty: float = 0.3,
+) -> World:
+    """First dwellings (a share ``empty`` of the places has no housing, a share ``facilities`` of each type of
+    facility), then people: ``size`` of them in each place's housing, one at least in each facility."""
+    places = spine.units(spine.levels[-1])
+    dense = np.zeros((places, schema.cells), dtype=np.int64)
+    if schema.dwelling is None:
+        group, structures = np.zeros(schema.cells, dtype=np.intp), None
+        people = np.where(rng.random((places, 1)) < empty, 0, rng.poisson(size, (places, 1)))
+    else:
+        group, groups = schema.level_of(schema.dwelling), len(schema.attribute(schema.dwelling).levels)
+        structures = (rng.random((places, groups)) < facilities) * rng.integers(1, 4, (places, groups))
+        structures[:, 0] = rng.poisson(2, places) * (rng.random(places) > empty)
+        crowd = rng.poisson(size, (places, groups)) * (rng.random((places, groups)) < 0.3)
+        people = np.where(structures > 0, structures + crowd, 0)
+        people[:, 0] = np.where(structures[:, 0] > 0, rng.poisson(size, places), 0)
+    for g in range(people.shape[1]):
+        cells = np.flatnonzero(schema.possible & (group == g))
+        for u in np.flatnonzero(people[:, g]):
+            np.add.at(dense[u], rng.choice(cells, people[u, g]), 1)
+    unit, cell = np.nonzero(dense)
+    lowest = Histogram.of(places, schema.cells, unit, cell, dense[unit, cell])
+    truth = {spine.levels[-1]: lowest}
+    for depth in range(len(spine) - 1, 0, -1):
+        lowest = lowest.up(spine.parent[depth], len(spine.codes[depth - 1]))
+        truth[spine.levels[depth - 1]] = lowest
+    return World(schema, spine, truth, structures)
+
+
+def descend(
+    world: World, source: Memory, bounds: Mapping[str, Bounds], method: Callable[[str], Method], chain: Sequence[Query]
+) -> tuple[Release, Certificate, Certificate]:
+    """Root to lowest level, estimated and rounded: the release, and the worst certificates of both."""
+    spine, schema = world.spine, world.schema
+    published: dict[str, Histogram] = {}
+    estimation, rounding = Certificate(), Certificate()
+    for depth, level in enumerate(spine.levels):
+        here = bounds[level]
+        if depth == 0:
+            estimates = [estimate_root(source, level, schema, method(level), here)]
+        else:
+            above = published[spine.levels[depth - 1]]
+            estimates = estimate_children(source, level, schema, method(level), above, spine.children(level), here)
+        parts = []
+        for e in estimates:
+            a, b = e.start, e.start + len(e.x)
+            rounded, certificate = round_estimate(e, here.rows(a, b), chain, descendants(spine, bounds, level, a, b))
+            estimation, rounding = estimation.merge(e.certificate), rounding.merge(certificate)
+            parts.append(rounded)
+        published[level] = Histogram.concatenate(parts)
+    return Release(spine, published, bounds), estimation, rounding
+
+
+def descendants(
+    spine: Spine, bounds: Mapping[str, Bounds], level: str, a: int, b: int
+) -> tuple[NDArray[np.int64], Bounds] | None:
+    """The units with known totals below units ``a:b``, where these have a reach."""
+    if bounds[level].reach is None:
+        return None
+    known = [lv for lv in spine.levels if bounds[lv].total is not None][-1]
+    home = spine.up(known, level)
+    first, last = np.searchsorted(home, [a, b])
+    return home[first:last] - a, bounds[known].rows(int(first), int(last))
+
+
+SCHEMAS = {s.name: s for s in (SMALL, PLAIN, E2E_1940, PL94)}
