@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
-from time import perf_counter, process_time
+from time import perf_counter, process_time, sleep
 
 from threadpoolctl import threadpool_limits
 
@@ -60,8 +60,8 @@ def short(value: object) -> object:
 
 def machine() -> dict[str, object]:
     """What a figure depends on beside the code; ``load`` is what else the machine did, where it says so."""
-    load = {"load": round(os.getloadavg()[0], 1)} if hasattr(os, "getloadavg") else {}
-    return {"cores": os.cpu_count(), "cpu": _cpu(), "python": platform.python_version()} | load
+    load = round(os.getloadavg()[0], 1) if hasattr(os, "getloadavg") else None
+    return {"cores": os.cpu_count(), "load": load, "cpu": _cpu(), "python": platform.python_version()}
 
 
 def _cpu() -> str:
@@ -81,9 +81,15 @@ class Timing:
 
 
 def timed(work: Callable[[], object], repeats: int) -> Timing:
-    """Time ``work`` on one thread. It has been called before if its first call is not to count."""
+    """Time ``work`` on one thread, after one call that does not count where there are repeats.
+
+    Linear-algebra libraries let their idle threads spin for some milliseconds; the clock starts when that is over.
+    """
     wall, cpu = [], []
     with threadpool_limits(1):
+        if repeats > 1:
+            work()
+        sleep(0.2)
         for _ in range(repeats):
             began, began_cpu = perf_counter(), process_time()
             work()

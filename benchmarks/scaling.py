@@ -59,13 +59,14 @@ def _measured(figures: Figures, blocks: int, states: int, workers: int) -> Measu
         run = whole_run(data, Path(folder) / "run", workers=workers)
         spine = spine_file.read(run.directory.release / "spine.parquet")
     thousands = spine.units(spine.levels[-1]) / 1000
-    seconds = {stage: s / thousands for stage, s in run.stages().items()} | {"whole run": run.seconds / thousands}
+    whole = {"whole run": run.seconds, "whole run, processors": run.cpu}
+    seconds = {stage: s / thousands for stage, s in (run.stages() | whole).items()}
     for stage, s in seconds.items():
         figures(f"{stage}, {blocks:.0e} blocks", s, "s per 1000 blocks", blocks=int(1000 * thousands),
                 persons=persons, states=states, workers=workers, seconds=s * thousands)  # fmt: skip
     peak = run.peak_mb or run.largest_process_mb()
     figures(f"peak memory, {blocks:.0e} blocks", peak, "MB", megabytes_per_1000_blocks=peak / thousands,
-            largest_process_mb=run.largest_process_mb(), cpu_seconds=run.cpu)  # fmt: skip
+            largest_process_mb=run.largest_process_mb())  # fmt: skip
     return Measured(int(1000 * thousands), seconds, peak / thousands)
 
 

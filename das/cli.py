@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 import traceback
 from collections.abc import Callable
@@ -18,14 +19,15 @@ from das import pipeline
 from das import spec as specification
 from das.accounting import margins
 from das.accounting.statement import guarantees
-from das.console import Live, compare_table, headline_table, plan_table
+from das.console import Live, compare_table, headline_table, plan_table, records_table
 from das.errors import DasError, UserError
 from das.evaluate import headline
-from das.files import errors_csv, fetch, run_directory, simulate_1940, simulate_2010
+from das.files import errors_csv, fetch, nmf_frame, run_directory, simulate_1940, simulate_2010
 from das.files.run_directory import RunDirectory
 from das.spec import RunSpec
 from das.spec.exact import exact
 from das.sweep import sweep as run_sweep
+from das.verify import check as check_files
 
 PATH = click.Path(path_type=Path)
 
@@ -70,6 +72,11 @@ def _load(config: Path, changes: tuple[str, ...]) -> RunSpec:
     return specification.parse(text, where=str(config), overrides=changes)
 
 
+def _file_name(text: str) -> str:
+    """A name that stays in its folder."""
+    return re.sub(r"[^\w.-]+", "-", text).lstrip(".") or "run"
+
+
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="topdown-das")
 def main() -> None:
@@ -99,7 +106,7 @@ def run(
     spec = _load(config, changes)
     if (accept_spent and not resume) or (resume and out is None):
         raise UserError("--accept-spent goes with --resume, and --resume with --out", where="das run")
-    out = out or Path("runs") / f"{spec.run.name}-{datetime.now():%Y%m%d-%H%M%S}"
+    out = out or Path("runs") / f"{_file_name(spec.run.name)}-{datetime.now():%Y%m%d-%H%M%S}"
     with Live(quiet) as progress:
         outcome = pipeline.run(
             spec, out, paths=paths, workers=workers, progress=progress, resume=resume, accept_spent=accept_spent
@@ -240,3 +247,45 @@ def fetch_(names: tuple[str, ...], out: Path) -> None:
     """Download official files by name (see `das data list`), check and keep them."""
     for path in fetch.fetch(names, out):
         click.echo(path)
+
+
+@main.group()
+def nmf() -> None:
+    """Noisy measurement files: what they hold, rows of them, and whether they are whole."""
+
+
+@nmf.command()
+@click.argument("path", type=PATH)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@_guarded
+def summary(path: Path, as_json: bool) -> None:
+    """Levels and queries, with units, answers, variance and the spread of the values. PATH is a run, a release,
+    or a folder in the Bureau's layout."""
+    rows = nmf_frame.summary(path)
+    if as_json:
+        click.echo(json.dumps(rows))
+    else:
+        Console().print(records_table("Noisy measurements", rows))
+
+
+@nmf.command()
+@click.argument("path", type=PATH)
+@click.option("--level", required=True)
+@click.option("--query", help="Such as 'hispanic * cenrace'.")
+@click.option("--geocode", multiple=True)
+@click.option("--constraints", is_flag=True, help="Constraint rows in place of measurements.")
+@_guarded
+def show(path: Path, level: str, query: str | None, geocode: tuple[str, ...], constraints: bool) -> None:
+    """Rows as CSV, one for each answer, with labels."""
+    frame = nmf_frame.read_nmf(path, level, query, geocode or None, kind="Constraint" if constraints else "DPQuery")
+    click.echo(frame.to_csv(index=False), nl=False)
+
+
+@nmf.command()
+@click.argument("release", type=PATH)
+@_guarded
+def verify(release: Path) -> None:
+    """Check the files of a release against its privacy statement, draw by draw."""
+    folder = release / "release" if (release / "release").is_dir() else release
+    lines = check_files(folder)
+    click.echo(f"{len(lines)} draws: files and ledger agree")

@@ -109,3 +109,13 @@ def _promise(name: str, promise: Mapping[str, Any]) -> list[str]:
     lines += [f"  epsilon = {e['zcdp-tight']:.4f} at delta = {e['delta']}  (looser conversion: "
               f"{e['zcdp-bun-steinke']:.4f})" for e in promise["epsilon"]]  # fmt: skip
     return lines
+
+
+def records_table(title: str, rows: Sequence[Mapping[str, Any]]) -> Table:
+    """Rows of one kind, as they are."""
+    table = Table(title=title, title_justify="left")
+    for name, value in rows[0].items() if rows else ():
+        table.add_column(name, justify="left" if isinstance(value, str) else "right", no_wrap=isinstance(value, str))
+    for row in rows:
+        table.add_row(*(v if isinstance(v, str) else f"{v:,.6g}" for v in row.values()))
+    return table

@@ -93,7 +93,9 @@ def run(
     prepared = prepare(spec, paths, stages, progress)
     if resume:
         _check_same(spec, prepared, directory)
-    return run_prepared(spec, prepared, directory, workers, stages, progress, accept_spent=resume and accept_spent)
+    return run_prepared(
+        spec, prepared, directory, workers, stages, progress, resume=resume, accept_spent=resume and accept_spent
+    )
 
 
 def prepare(spec: RunSpec, paths: Sequence[Path], stages: Stages, progress: Progress) -> Prepared:
@@ -126,12 +128,13 @@ def run_prepared(
     stages: Stages,
     progress: Progress,
     *,
+    resume: bool = False,
     accept_spent: bool = False,
 ) -> Outcome:
     """Measure, then post-process, evaluate and report."""
     began = datetime.now(UTC)
     noise = entropy.system() if spec.run.seed is None else entropy.seeded(spec.run.seed)
-    if not directory.ledger.exists():
+    if not resume:
         directory.create()
         run_directory.write_json(directory.inputs, {"inputs": [asdict(s) for s in prepared.sources]})
         run_directory.write_text(directory.release / "spec.toml", specification.dump(spec))
@@ -178,8 +181,14 @@ def estimate_from(release: Path, out: Path, *, workers: int = 1, progress: Progr
                            remedy="give the folder release/ of a run")  # fmt: skip
     opened = open_release(release)
     directory.create(confidential=False)
+    directory.copy_from(release, "spec.toml", "privacy.json")
     _, certificates = _post_process(release, directory.release, workers, stages, progress)
-    source = {"release": str(release), "spec_digest": specification.digest(opened.spec)}
+    source = {
+        "name": opened.spec.run.name,
+        "private": run_directory.read_json(release / "privacy.json")["private"],
+        "release": str(release),
+        "spec_digest": specification.digest(opened.spec),
+    }
     run_directory.write_json(
         directory.manifest,
         source | {"version": version("topdown-das"), "stages": stages.done,

@@ -40,6 +40,7 @@ LAYERS: Mapping[str, set[str]] = {
     "files": VALUES | {"microdata", "tables"},  # what is written is a stage's value
     "engine": VALUES,
     "stages": VALUES,
+    "verify": VALUES | {"files", "noise"},  # a published variance against the scale that was drawn
     "full_information": VALUES | {"spec", "estimate", "files", "engine"},
     "post": VALUES | {"spec", "geography", "estimate", "rounding", "tables", "files", "engine", "full_information"},
 }

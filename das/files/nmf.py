@@ -5,8 +5,10 @@ query (or constraint). Columns: ``geocode``; ``query_name`` (``<query>_dpq``, ``
 column for each attribute, holding ``*`` (summed out), ``detailed``, or the name of a grouping;
 ``query_shape`` and ``value`` (lists of integers, C order); ``variance`` (float32) or ``sign``.
 
-A part holds one batch of units, with one row group for each query, so that one query of one level is read
-without touching the others.
+A part holds one batch of units, with row groups of one query each, so that one query of one level is read
+without touching the others. Values are dictionary-encoded: up to 256 different ones take a byte each, which zstd
+packs to within a tenth of their entropy; more take nine bits or ten, which nothing packs. So a query's rows are
+cut into two or four row groups where that brings the values of each below 257.
 """
 
 from __future__ import annotations
@@ -58,15 +60,19 @@ def write_constraints(root: Path, schema: Schema, spine: Spine, constraints: Seq
     for level in dict.fromkeys(c.level for c in constraints):
         partition = _partition(spine, level)
         here = [c for c in constraints if c.level == level]
+        draft = root / f".{level}.constraints.tmp"
+        shutil.rmtree(draft, ignore_errors=True)
         for where, a, b in _runs(partition, 0, spine.units(level)):
-            folder = root / f"{level}.parquet" / "Constraint" / where
+            folder = draft / where
             folder.mkdir(parents=True, exist_ok=True)
             tables = [_constraint_rows(c, a, b, schema.query(c.query), schema, spine) for c in here]
             _write_part(folder / "part-00000.parquet", tables)
+        _publish(draft, root / f"{level}.parquet" / "Constraint")
 
 
 def _publish(draft: Path, final: Path) -> None:
     draft.mkdir(parents=True, exist_ok=True)
+    final.parent.mkdir(parents=True, exist_ok=True)
     if final.exists():
         shutil.rmtree(final)
     draft.rename(final)
@@ -143,9 +149,29 @@ def _write_part(path: Path, tables: Sequence[pa.Table]) -> None:
     if wide:
         tables = [t.set_column(t.schema.get_field_index("value"), "value", t["value"].cast(pa.list_(pa.int64())))
                   for t in tables]  # fmt: skip
-    with pq.ParquetWriter(path, tables[0].schema, compression="zstd", use_dictionary=True) as writer:
+    others = [n for n in tables[0].schema.names if n not in ("geocode", "value", "query_shape")]
+    with pq.ParquetWriter(
+        path,
+        tables[0].schema,
+        compression="zstd",
+        use_dictionary=[*others, "value.list.element", "query_shape.list.element"],
+        column_encoding={"geocode": "DELTA_BYTE_ARRAY"},  # sorted codes share their beginnings
+        write_statistics=["query_name"],
+    ) as writer:
         for t in tables:
-            writer.write_table(t, row_group_size=max(1, t.num_rows))
+            writer.write_table(t, row_group_size=_rows_of_a_group(t))
+
+
+def _rows_of_a_group(table: pa.Table) -> int:
+    """All rows, a half or a quarter of them: what keeps the values of the first group to a byte each."""
+    rows = max(1, table.num_rows)
+    values = table["value"].combine_chunks().flatten().to_numpy(zero_copy_only=False)
+    width = len(values) // rows
+    for parts in (1, 2, 4):
+        part = -(-rows // parts)
+        if part * width >= 1 << 16 and len(pc.unique(pa.array(values[: part * width]))) <= 256:
+            return part
+    return rows
 
 
 # --- reading -----------------------------------------------------------------------------------------------
@@ -168,14 +194,16 @@ class NmfReader:
         for part in self._level(level):
             if not (part.first < stop and part.last >= start):
                 continue
-            unit, got, var = _load(part.path, part.group_of(query), self.spine, level)
-            keep = (unit >= start) & (unit < stop)
-            if values is None:
-                values = np.zeros((stop - start, got.shape[1]), dtype=np.int64)
-            if got.shape[1] != values.shape[1]:
-                raise ReleaseError(f"other numbers of answers to {query!r} than before", where=part.path, remedy=_LOST)
-            values[unit[keep] - start], variance[unit[keep] - start] = got[keep], var[keep]
-            np.add.at(times, unit[keep] - start, 1)
+            for group in part.groups_of(query):
+                unit, got, var = _load(part.path, group, self.spine, level)
+                keep = (unit >= start) & (unit < stop)
+                if values is None:
+                    values = np.zeros((stop - start, got.shape[1]), dtype=np.int64)
+                if got.shape[1] != values.shape[1]:
+                    raise ReleaseError(f"other numbers of answers to {query!r} than before", where=part.path,
+                                       remedy=_LOST)  # fmt: skip
+                values[unit[keep] - start], variance[unit[keep] - start] = got[keep], var[keep]
+                np.add.at(times, unit[keep] - start, 1)
         if values is None or (times != 1).any():
             at = int(np.flatnonzero(times != 1)[0])
             what = "no measurement" if times[at] == 0 else f"{times[at]} measurements"
@@ -237,14 +265,17 @@ class _Part:
                 raise ReleaseError(f"row group {g} mixes queries, or does not say which it holds", where=path,
                                    remedy=_LOST)  # fmt: skip
             self.groups.append((stats.min.removesuffix("_dpq"), g))
-        unit = _units(_columns(path, ["geocode"], 0)["geocode"], spine, level, path)
+        unit = np.concatenate([
+            _units(_columns(path, ["geocode"], g)["geocode"], spine, level, path)
+            for g in self.groups_of(self.groups[0][0])
+        ])  # fmt: skip
         self.first, self.last = int(unit.min()), int(unit.max())
 
-    def group_of(self, query: str) -> int:
-        for name, g in self.groups:
-            if name == query:
-                return g
-        raise ReleaseError(f"query {query!r} is not in this file", where=self.path, remedy=_LOST)
+    def groups_of(self, query: str) -> list[int]:
+        found = [g for name, g in self.groups if name == query]
+        if not found:
+            raise ReleaseError(f"query {query!r} is not in this file", where=self.path, remedy=_LOST)
+        return found
 
 
 def _open(path: Path) -> pq.ParquetFile:

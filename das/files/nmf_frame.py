@@ -54,6 +54,28 @@ def read_nmf(
     return pd.concat(frames, ignore_index=True)
 
 
+def summary(path: Path | str) -> list[dict[str, str | float]]:
+    """One row for each level and query: units, answers, variance (its range), smallest and largest value."""
+    out: list[dict[str, str | float]] = []
+    for level, folder in _levels(_root(Path(path)), None):
+        found: dict[str, list[pd.DataFrame]] = {}
+        for frame in _frames(folder / "DPQuery", None, None, "DPQuery"):
+            for name, rows in frame.groupby("query_name", sort=False):
+                values = np.concatenate(rows["value"].to_numpy())
+                found.setdefault(str(name).removesuffix("_dpq"), []).append(
+                    pd.DataFrame({"units": [len(rows)], "answers": len(values) // len(rows),
+                                  "low": rows["variance"].min(), "high": rows["variance"].max(),
+                                  "least": values.min(), "most": values.max()})
+                )  # fmt: skip
+        for name, parts in found.items():
+            all_ = pd.concat(parts)
+            out.append({"level": level, "query": name, "units": float(all_["units"].sum()),
+                        "answers": float(all_["answers"].max()), "variance from": float(all_["low"].min()),
+                        "to": float(all_["high"].max()), "least value": float(all_["least"].min()),
+                        "most": float(all_["most"].max())})  # fmt: skip
+    return out
+
+
 def _root(path: Path) -> Path:
     for candidate in (path / "release" / "nmf", path / "nmf", path):
         if any(candidate.glob("*.parquet")):

@@ -45,9 +45,14 @@ class RunDirectory:
     def nmf(self, universe: str) -> Path:
         return nmf_folder(self.release, universe)
 
+    def copy_from(self, release: Path, *names: str) -> None:
+        """Take files of another release over, as they are."""
+        for name in names:
+            write_text(self.release / name, read_text(release / name, "part of a release"))
+
     def digests(self) -> dict[str, str]:
-        """SHA-256 of every file of the release, by its path."""
-        files = sorted(p for p in self.release.rglob("*") if p.is_file())
+        """SHA-256 of every file that the run has written, by its path."""
+        files = sorted(p for p in self.root.rglob("*") if p.is_file() and p != self.manifest)
         return {str(p.relative_to(self.root)): _digest(p) for p in files}
 
     def read_manifest(self) -> dict[str, Any]:

@@ -26,6 +26,8 @@ def spine(
         raise InputError("there is no block in the input", where="geography", remedy="check data.path")
     fields = dict(blocks.fields)
     codes = [_codes(fields, name, depth, define or {}) for depth, name in enumerate(levels)]
+    for name, code in zip(levels, codes, strict=True):
+        _check_codes(name, code)
     order = np.lexsort(codes[::-1])
     spine_codes: list[NDArray[np.str_]] = []
     parents: list[NDArray[np.int64]] = []
@@ -69,6 +71,17 @@ def _codes(
         where="geography.levels" if depth > 0 else "geography.define",
         remedy=f"its fields are {', '.join(fields)}; other levels are products of them, under [geography.define]",
     )
+
+
+def _check_codes(name: str, codes: NDArray[np.str_]) -> None:
+    """Codes stand in CSV files as they are."""
+    for sign in ',"\n\r':
+        if (odd := np.char.find(codes, sign) >= 0).any():
+            raise InputError(
+                f"code {str(codes[odd][0])!r} of level {name!r} has a comma, a quote or a line break in it",
+                where="geography",
+                remedy="use codes without them; names can be joined to the results afterwards",
+            )
 
 
 def _check_nested(

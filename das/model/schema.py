@@ -14,6 +14,10 @@ from das.errors import SpecError
 from das.model.grouping import DETAILED, Grouping
 from das.model.query import Query
 
+#: Columns of the published files, which no attribute may overwrite.
+RESERVED = ("geocode", "query_name", "query_shape", "value", "variance", "sign", "plb", "standard_error", "level",
+            "query", "EPNUM", "RTYPE", "State", "County")  # fmt: skip
+
 
 @dataclass(frozen=True)
 class Attribute:
@@ -28,6 +32,12 @@ class Attribute:
                 "an attribute needs at least one level, and its levels must differ",
                 where=f"attribute {self.name!r}",
                 remedy="list each level once",
+            )
+        if self.name in RESERVED:
+            raise SpecError(
+                f"{self.name!r} cannot name an attribute: it is a column of the published files",
+                where="schema",
+                remedy="rename the attribute",
             )
         if not self.name or "*" in self.name or self.name in ("total", DETAILED):
             raise SpecError(

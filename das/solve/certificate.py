@@ -38,7 +38,7 @@ class Curvature:
         self.diagonal = np.diagonal(gram, axis1=-2, axis2=-1)
         self.null: Array | None = None
         if (pivots := self._pivots()) is not None:
-            self.inverse = np.linalg.inv(gram)
+            self.inverse: Array = np.linalg.inv(gram).astype(float)
             self.typical = float(np.exp(2 * np.log(pivots).mean())) if pivots.size else 1.0
             return
         value, vector = np.linalg.eigh(gram)
@@ -72,18 +72,14 @@ class Curvature:
 
     def half_norm(self, e: Array) -> Array:
         """``1/2 e_c'G_c^+ e_c`` of each child, ``(children,)``."""
-        return 0.5 * np.einsum("ci,ci->c", e, self.times(e, self.inverse))
+        return np.asarray(0.5 * np.sum(e * self.times(e, self.inverse), axis=1))
 
-    def balance(self, primal: tuple[Array, Array], dual: Array) -> float:
-        """The size of the residuals in persons over that of the one in gradients, in the norm of G.
-
-        The first of ``primal`` is of cells, the second of sums, to which a typical curvature applies, as it does
-        to the null space of a singular G.
-        """
-        above = float(np.sum(primal[0] * self.times(primal[0]))) + self.typical * float(np.sum(primal[1] ** 2))
-        below = 2 * float(self.half_norm(dual).sum())
+    def balance(self, primal: Array, dual: Array) -> float:
+        """The size of a residual in persons over that of one in gradients, both in the norm of G. Where G is
+        singular, its missing curvatures count as typical ones."""
+        above, below = float(np.sum(primal * self.times(primal))), 2 * float(self.half_norm(dual).sum())
         if self.null is not None:
-            above += self.typical * float(np.sum(self.times(primal[0], self.null) ** 2))
+            above += self.typical * float(np.sum(self.times(primal, self.null) ** 2))
             below += float(np.sum(self.times(dual, self.null) ** 2)) / self.typical
         return float(np.sqrt(above / max(below, 1e-300)))
 

@@ -12,7 +12,7 @@ copies :math:`z = x` and :math:`v = Bx`. All children share :math:`G` and :math:
 .. math:: x_c = A r_c + A\nu,\quad \sum_c x_c = p \;\Rightarrow\; A\nu = \tfrac1C\bigl(p - \sum_c A r_c\bigr),
 
 which needs no further solve. Cost: one factorisation of ``cells^3 / 3`` and ``2 C cells^2`` for each
-iteration. :math:`\rho` follows the ratio of the residuals.
+iteration. Each copy has its own :math:`\rho`, which follows the ratio of its residuals.
 
 *Start.* The minimum without bounds, clipped at 0. From an even split of the parent instead, the multipliers
 must first be built up, :math:`\rho` times a violation at a time: fifty times the iterations for a state's counties.
@@ -23,16 +23,16 @@ the tolerance and the copies agree.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from time import perf_counter
-from typing import NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 
-from das.errors import InfeasibleError
 from das.model.solution import Solution, Status
 from das.solve.certificate import Curvature, relative_gap
+from das.solve.contradictions import refuse_contradictions
 
 Array = NDArray[np.float64]
 
@@ -40,9 +40,9 @@ _RELAX = 1.6  # over-relaxation
 _FEASIBLE = 1e-5  # largest disagreement of the copies, in persons
 _CHECK = 10  # iterations between looks at the residuals
 _FIRST = 2.5  # the first rho, in curvatures of one cell
-_BALANCE = 25.0  # rho moves when the residuals differ by more than this
-_SUMS = 10.0  # how much more a sum off its bounds weighs than a negative cell
-_WIDEST = 1e8  # and stays within this factor of the typical curvature
+_BALANCE = 5.0  # a weight moves when its residuals differ by more than this,
+_ADAPT, _GROW = 50, 0.2  # at most every so many iterations, and ever more seldom, so that they settle
+_WIDEST = 1e8  # they stay within this factor of the typical curvature
 
 
 def children_qp(
@@ -65,17 +65,54 @@ def children_qp(
     bound their sums, ``(children, groups)``. Where ``support`` ``(children, cells)`` is False, x is 0.
 
     ``x`` sums to ``parent`` and is >= 0 to rounding error; ``residual`` is its largest violation of a group
-    bound. Raises :class:`InfeasibleError` when sums of bounds contradict the parent.
+    bound. Raises :class:`das.errors.InfeasibleError` where bounds contradict the parent, the support or each other
+    one by one; where they do only together, the status is ``INACCURATE`` and the residual large.
     """
     began = perf_counter()
     problem = _Problem(gram, rhs, parent, groups, lower, upper, support)
-    problem.check()
     iterations = problem.iterate(tol, max_iterations)
     x = problem.repaired()
     gap, residual = problem.certificate(x)
     # The reported status rests on the certificate alone, not on the iteration's own stopping rule.
     status = Status.OPTIMAL if gap <= 10 * tol and residual <= 1e-3 else Status.INACCURATE
     return Solution(x, status, gap, residual, iterations, perf_counter() - began)
+
+
+@dataclass
+class _Copy:
+    """A copy of x, or of its sums, that keeps the bounds; ``dual`` is its multiplier over its ``weight``, rho."""
+
+    value: Array
+    dual: Array
+    weight: float
+    off: float = np.inf  #: the largest disagreement with the original, in persons
+    ratio: float = 1.0  #: of the disagreement to the change of the copy
+
+    def pull(self) -> Array:
+        return self.weight * (self.value - self.dual)
+
+    @property
+    def multiplier(self) -> Array:
+        return -self.weight * self.dual
+
+    def relaxed(self, original: Array) -> Array:
+        return _RELAX * original + (1 - _RELAX) * self.value + self.dual
+
+    def follow(self, relaxed: Array, value: Array) -> None:
+        self.value, self.dual = value, relaxed - value
+
+    def look(self, original: Array, ratio: float) -> None:
+        self.off, self.ratio = float(np.abs(original - self.value).max(initial=0.0)), ratio
+
+    def reweigh(self, typical: float) -> bool:
+        """Move the weight to where the residuals call it, up only if persons are off. True if it moved."""
+        if 1 / _BALANCE <= self.ratio <= _BALANCE or (self.ratio > 1 and self.off <= _FEASIBLE):
+            return False
+        new = self.weight * float(np.sqrt(np.clip(self.ratio, 1e-3, 1e3)))
+        new = float(np.clip(new, typical / _WIDEST, typical * _WIDEST))
+        self.dual *= self.weight / new
+        self.weight = new
+        return True
 
 
 class _Problem:
@@ -98,88 +135,33 @@ class _Problem:
         self.parent = None if parent is None else np.asarray(parent, dtype=float)
         self.support = support
         rows = _rows(groups, self.cells)
-        size = np.sqrt(np.maximum(rows.sum(axis=1), 1.0)) / _SUMS
-        self.size, self.rows = size, rows / size[:, None]
         shape = (self.children, len(rows))
         if any(b is not None and np.shape(b) != shape for b in (lower, upper)):
             raise ValueError(f"lower and upper must have shape {shape}")
-        self.lower = np.full(shape, -np.inf) if lower is None else np.asarray(lower, dtype=float) / size
-        self.upper = np.full(shape, np.inf) if upper is None else np.asarray(upper, dtype=float) / size
-        self.z, self.y = np.zeros_like(self.rhs), np.zeros_like(self.rhs)
-        self.v, self.w = np.zeros(shape), np.zeros(shape)
-
-    def check(self) -> None:
-        """Raises :class:`InfeasibleError`, naming the group or cell, where one bound, one cell or one group rules
-        out every answer. Constraints that contradict each other only together are left to the certificate."""
-        crossed = self.lower > self.upper + 1e-9
-        if crossed.any():
-            self._refuse(crossed, self.lower, "the lower bound", self.upper, "the upper bound is")
-        if self.parent is not None:
-            self._check_parent(self.parent)
-        most = self._most()
-        short = self.lower > most + 1e-6 * (1 + np.abs(most))
-        if short.any():
-            self._refuse(short, self.lower, "at least", most, "the cells that the child may use hold at most")
-        if (self.upper < -1e-9).any():
-            self._refuse(self.upper < -1e-9, np.zeros_like(self.upper), "at least", self.upper, "the upper bound is")
-
-    def _refuse(self, bad: NDArray[np.bool_], wanted: Array, what: str, limit: Array, why: str) -> NoReturn:
-        c, g = np.argwhere(bad)[0]
-        raise InfeasibleError(
-            f"child {c}, group {g}: {what} {wanted[c, g] * self.size[g]:.6g}, but {why} "
-            f"{limit[c, g] * self.size[g]:.6g}",
-            where="children_qp",
-        )
-
-    def _most(self) -> Array:
-        """The most that each child can hold of each group: what the parent has in the cells of its support."""
-        held = np.full(self.cells, np.inf) if self.parent is None else self.parent
-        if self.support is None and self.parent is not None:
-            return np.broadcast_to(self.rows @ held, self.lower.shape)
-        able = np.ones(self.rhs.shape) if self.support is None else self.support.astype(float)
-        if self.parent is None:
-            return np.where(able @ self.rows.T > 0, np.inf, 0.0)
-        return np.asarray((able * held) @ self.rows.T)
-
-    def _check_parent(self, parent: Array) -> None:
-        if (parent < 0).any():
-            k = int(np.flatnonzero(parent < 0)[0])
-            raise InfeasibleError(f"cell {k} of the parent is negative", where="children_qp")
-        if self.support is not None and (parent[~self.support.any(axis=0)] > 0).any():
-            k = int(np.flatnonzero((parent > 0) & ~self.support.any(axis=0))[0])
-            raise InfeasibleError(f"cell {k} of the parent is positive, but no child may hold it", where="children_qp")
-        held = self.rows @ parent
-        slack = 1e-6 * (1 + np.abs(held))
-        bad = (self.lower.sum(axis=0) > held + slack) | (self.upper.sum(axis=0) < held - slack)
-        if bad.any():
-            g = int(np.flatnonzero(bad)[0])
-            raise InfeasibleError(
-                f"group {g}: the parent holds {held[g] * self.size[g]:.6g}, the children together may hold "
-                f"{self.lower[:, g].sum() * self.size[g]:.6g} to {self.upper[:, g].sum() * self.size[g]:.6g}",
-                where="children_qp",
-            )
+        low = np.full(shape, -np.inf) if lower is None else np.asarray(lower, dtype=float)
+        high = np.full(shape, np.inf) if upper is None else np.asarray(upper, dtype=float)
+        refuse_contradictions(self.parent, rows, low, high, support)
+        self.size = np.sqrt(np.maximum(rows.sum(axis=1), 1.0))  # makes the rows of one length
+        self.rows, self.lower, self.upper = rows / self.size[:, None], low / self.size, high / self.size
 
     # --- iteration ---------------------------------------------------------------------------------------
 
     def iterate(self, tol: float, limit: int) -> int:
         self._start()
-        typical = self.curvature.typical
-        self.rho = _FIRST * typical
-        step = self._factor(self.rho)
+        step = self._factor()
+        due = _ADAPT
         for k in range(1, limit + 1):
             look = k % _CHECK == 0
-            primal = self._advance(step, self.rho, look)
+            self._advance(step, look)
             if not look:
                 continue
-            if primal <= _FEASIBLE and self.certificate(self.repaired())[0] <= tol:
+            if max(self.z.off, self.v.off) <= _FEASIBLE and self.certificate(self.repaired())[0] <= tol:
                 break
-            if k % (5 * _CHECK) == 0 and not 1 / _BALANCE < self.ratio < _BALANCE:
-                new = self.rho * float(np.sqrt(np.clip(self.ratio, 1e-3, 1e3)))
-                new = float(np.clip(new, typical / _WIDEST, typical * _WIDEST))
-                self.y *= self.rho / new
-                self.w *= self.rho / new
-                self.rho = new
-                step = self._factor(new)
+            if k >= due:
+                due = k + max(_ADAPT, int(_GROW * k))
+                moved = [copy.reweigh(self.curvature.typical) for copy in (self.z, self.v)]
+                if any(moved):
+                    step = self._factor()
         return k
 
     def _start(self) -> None:
@@ -187,23 +169,30 @@ class _Problem:
         x = c.times(self.rhs, c.inverse)
         if self.parent is not None:
             x += c.shared_out(self.parent - x.sum(axis=0), self.children)
-        self.z = np.maximum(x, 0.0)
-        if self.support is not None:
-            self.z[~self.support] = 0.0
-        self.v = np.clip(self.z @ self.rows.T, self.lower, self.upper)
+        x = self._allowed(x)
+        sums = np.clip(x @ self.rows.T, self.lower, self.upper)
+        self.z = _Copy(x, np.zeros_like(x), _FIRST * c.typical)
+        self.v = _Copy(sums, np.zeros_like(sums), _FIRST * c.typical)
 
-    def _factor(self, rho: float) -> Array:
+    def _allowed(self, x: Array) -> Array:
+        x = np.maximum(x, 0.0)
+        if self.support is not None:
+            x[~self.support] = 0.0
+        return x
+
+    def _factor(self) -> Array:
         """A, shared ``(cells, cells)`` or stacked ``(children, cells, cells)``."""
-        add = rho * (np.eye(self.cells) + self.rows.T @ self.rows)
+        add = self.z.weight * np.eye(self.cells) + self.v.weight * (self.rows.T @ self.rows)
         if self.gram.ndim == 2:
             return cho_solve(cho_factor(self.gram + add), np.eye(self.cells))
         a = np.linalg.inv(self.gram + add)
         self._share = np.linalg.inv(a.sum(axis=0)) if self.parent is not None else None
         return a
 
-    def _advance(self, a: Array, rho: float, look: bool) -> float:
-        """One iteration. On a ``look``, the largest disagreement of the copies, in persons, and ``ratio``."""
-        r = self.rhs + rho * (self.z - self.y + (self.v - self.w) @ self.rows)
+    def _advance(self, a: Array, look: bool) -> None:
+        """One iteration; on a ``look``, the residuals besides."""
+        z, v = self.z, self.v
+        r = self.rhs + z.pull() + v.pull() @ self.rows
         if a.ndim == 2:
             x = r @ a
             if self.parent is not None:
@@ -213,30 +202,22 @@ class _Problem:
             if self.parent is not None:
                 x += a @ (self._share @ (self.parent - x.sum(axis=0)))
         bx = x @ self.rows.T
-        old_z, old_v = self.z, self.v
-        relaxed = _RELAX * x + (1 - _RELAX) * self.z + self.y
-        self.z = np.maximum(relaxed, 0.0)
-        if self.support is not None:
-            self.z[~self.support] = 0.0
-        self.y = relaxed - self.z
-        relaxed = _RELAX * bx + (1 - _RELAX) * self.v + self.w
-        self.v = np.clip(relaxed, self.lower, self.upper)
-        self.w = relaxed - self.v
-        if not look:
-            return 0.0
-        primal = max(float(np.abs(x - self.z).max(initial=0.0)), float(np.abs(bx - self.v).max(initial=0.0)))
-        moved = (self.z - old_z) + (self.v - old_v) @ self.rows
-        self.ratio = self.curvature.balance((x - self.z, bx - self.v), rho * moved)
-        return primal
+        old_z, old_v = z.value, v.value
+        z.follow(relaxed := z.relaxed(x), self._allowed(relaxed))
+        v.follow(relaxed := v.relaxed(bx), np.clip(relaxed, self.lower, self.upper))
+        if look:
+            z.look(x, self.curvature.balance(x - z.value, z.weight * (z.value - old_z)))
+            change = v.weight * float(np.linalg.norm(v.value - old_v))
+            v.look(bx, self.curvature.typical * float(np.linalg.norm(bx - v.value)) / max(change, 1e-300))
 
     # --- answer and certificate ---------------------------------------------------------------------------
 
     def repaired(self) -> Array:
         """The non-negative copy, each cell scaled so that its children sum to the parent exactly."""
         if self.parent is None:
-            return self.z
-        total = self.z.sum(axis=0)
-        x = self.z * np.divide(self.parent, total, out=np.zeros_like(total), where=total > 0)
+            return self.z.value
+        total = self.z.value.sum(axis=0)
+        x = self.z.value * np.divide(self.parent, total, out=np.zeros_like(total), where=total > 0)
         if (lost := (total <= 0) & (self.parent > 0)).any():
             able = np.ones(self.rhs.shape, dtype=bool) if self.support is None else self.support
             x[:, lost] = able[:, lost] * (self.parent[lost] / able[:, lost].sum(axis=0))
@@ -248,7 +229,7 @@ class _Problem:
         slack = (bx - self.lower, self.upper - bx)
         off = np.maximum(-np.minimum(*slack), 0.0) * self.size
         gap = relative_gap(self.curvature, self.rhs, x, self.parent, self.support, self.rows, slack,
-                           (-self.rho * self.y, -self.rho * self.w))  # fmt: skip
+                           (self.z.multiplier, self.v.multiplier))  # fmt: skip
         return gap, float(off.max(initial=0.0))
 
 

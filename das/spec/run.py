@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -16,6 +17,7 @@ from das.model.grouping import Grouping
 from das.model.schema import H1, SCHEMAS, Attribute, Schema
 from das.spec.exact import Exact
 
+_FILE_NAME = re.compile(r"[^./\\\x00-\x1f][^/\\\x00-\x1f]*")
 ALL = "*"  #: in a pass: every measured query that no earlier pass has
 
 
@@ -203,6 +205,9 @@ class RunSpec(_Part):
     def check(self) -> RunSpec:
         """Build everything that parts must agree on; raises :class:`SpecError`."""
         levels = self.geography.levels
+        if wrong := [n for n in levels if not _FILE_NAME.fullmatch(n)]:
+            raise SpecError(f"{wrong[0]!r} cannot be part of a file name", where="geography.levels",
+                            remedy="begin with no dot, and leave out '/', '\\' and line breaks")  # fmt: skip
         if len(set(levels)) != len(levels):
             raise SpecError("a level occurs twice", where="geography.levels")
         for table, keys in (("geography.define", self.geography.define), ("estimation.passes", self.estimation.passes)):

@@ -173,7 +173,9 @@ def random_problem(
     children = children or int(rng.integers(1, 7))
     cells = cells or int(rng.integers(1, 13))
     people = int(population or 10 ** rng.uniform(0, 6))
-    truth = rng.multinomial(people, rng.dirichlet(np.full(children * cells, 0.3))).reshape(children, cells).astype(float)
+    truth = (
+        rng.multinomial(people, rng.dirichlet(np.full(children * cells, 0.3))).reshape(children, cells).astype(float)
+    )
     queries = [np.zeros(cells, dtype=int), *(partition(rng, cells) for _ in range(rng.integers(1, 4)))]
     if not singular:
         queries.append(np.arange(cells))

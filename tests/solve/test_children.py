@@ -155,7 +155,9 @@ def test_a_large_population_buys_no_certificate() -> None:
         truth = np.full((2, 3), population)
         gram = np.eye(3) + 1
         rhs = (truth + np.array([[8.0, 0, 0], [0, 0, 0]])) @ gram
-        p = Problem(gram, rhs, 2 * truth[0], np.ones((1, 3)), np.full((2, 1), 3 * population), np.full((2, 1), 3 * population))
+        p = Problem(
+            gram, rhs, 2 * truth[0], np.ones((1, 3)), np.full((2, 1), 3 * population), np.full((2, 1), 3 * population)
+        )
         s = solve(p, max_iterations=2)
         gaps.append(s.gap)
         assert solve(p).status is Status.OPTIMAL

@@ -81,7 +81,9 @@ def random_case(rng: np.random.Generator, *, drains: bool = False, squeeze: bool
     """Fractions with column sums that are whole, a random chain, and bounds around an integer solution that need
     not be a rounding of x (``squeeze``), or around a rounding of it."""
     children, cells = int(rng.integers(1, 4)), int(rng.integers(1, 5))
-    x = rng.integers(0, 4, (children, cells)) + np.where(rng.random((children, cells)) < 0.8, rng.random((children, cells)), 0)
+    x = rng.integers(0, 4, (children, cells)) + np.where(
+        rng.random((children, cells)) < 0.8, rng.random((children, cells)), 0
+    )
     x[-1] += np.ceil(x.sum(axis=0)) - x.sum(axis=0)
     x = np.round(x * 64) / 64  # exact sums
     parent: NDArray[np.int64] | None = np.rint(x.sum(axis=0)).astype(np.int64)
@@ -111,10 +113,14 @@ def random_drains(rng: np.random.Generator, held: NDArray[np.int64]) -> Drains:
     """Descendants that could share out ``held``, each with a total and loose bounds."""
     children, groups = held.shape
     each = int(rng.integers(1, 4))
-    parts = np.stack([[rng.multinomial(held[c, g], np.full(each, 1 / each)) for g in range(groups)] for c in range(children)])
+    parts = np.stack(
+        [[rng.multinomial(held[c, g], np.full(each, 1 / each)) for g in range(groups)] for c in range(children)]
+    )
     parts = parts.transpose(0, 2, 1).reshape(children * each, groups)
     lower = np.maximum(parts - rng.integers(0, 3, parts.shape), 0)
-    return Drains(np.repeat(np.arange(children), each), lower, parts + rng.integers(0, 3, parts.shape), parts.sum(axis=1))
+    return Drains(
+        np.repeat(np.arange(children), each), lower, parts + rng.integers(0, 3, parts.shape), parts.sum(axis=1)
+    )
 
 
 def check(case: Case) -> str:
@@ -143,7 +149,11 @@ def check(case: Case) -> str:
 
 @pytest.mark.parametrize(
     "drains, squeeze, wanted",
-    [(False, False, {"rounded"}), (False, True, {"rounded", "widened", "infeasible"}), (True, True, {"rounded", "widened"})],
+    [
+        (False, False, {"rounded"}),
+        (False, True, {"rounded", "widened", "infeasible"}),
+        (True, True, {"rounded", "widened"}),
+    ],
 )
 def test_the_best_of_all_floors_and_ceilings(drains: bool, squeeze: bool, wanted: set[str]) -> None:
     rng = np.random.default_rng(5)
@@ -252,7 +262,9 @@ def everything(case: Case) -> Iterator[NDArray[np.int64]]:
 
 def test_a_chain_that_is_not_nested_is_refused() -> None:
     with pytest.raises(ValueError, match="not laminar"):
-        round_children(np.full((2, 4), 0.5), np.ones(4, dtype=np.int64), chain=[np.array([0, 0, 1, 1]), np.array([0, 1, 0, 1])])
+        round_children(
+            np.full((2, 4), 0.5), np.ones(4, dtype=np.int64), chain=[np.array([0, 0, 1, 1]), np.array([0, 1, 0, 1])]
+        )
 
 
 def test_a_root_needs_its_total_and_drains_a_chain() -> None:
@@ -279,7 +291,9 @@ def test_drains_that_cannot_be_filled() -> None:
     """The child holds 2, its only descendant wants 3."""
     drains = Drains(np.zeros(1, dtype=np.intp), np.array([[0]]), np.array([[9]]), np.array([3]))
     with pytest.raises(InfeasibleError):
-        round_children(np.array([[1.0, 1.0]]), np.array([1, 1]), chain=[Link(np.zeros(2, dtype=np.intp))], drains=drains)
+        round_children(
+            np.array([[1.0, 1.0]]), np.array([1, 1]), chain=[Link(np.zeros(2, dtype=np.intp))], drains=drains
+        )
 
 
 def test_floors_and_ceilings_suffice_but_for_the_drains() -> None:

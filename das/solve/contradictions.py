@@ -1,0 +1,68 @@
+"""Bounds that contradict the parent, the support or each other, named before anything is solved."""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from das.errors import InfeasibleError
+
+Array = NDArray[np.float64]
+_WHERE = "children_qp"
+
+
+def refuse_contradictions(
+    parent: Array | None, rows: Array, lower: Array, upper: Array, support: NDArray[np.bool_] | None
+) -> None:
+    """Raise :class:`InfeasibleError`, naming child and group or cell, where one bound, one cell or one group alone
+    rules out every answer. ``rows`` ``(groups, cells)``; ``lower``, ``upper`` ``(children, groups)``.
+
+    Constraints that contradict each other only together are left to the certificate.
+    """
+    _refuse(lower > upper + 1e-9, lower, "the lower bound is", upper, "the upper bound is")
+    if parent is not None:
+        _refuse_parent(parent, rows, lower, upper, support)
+    most = _most(parent, rows, support, len(lower))
+    short = lower > most + 1e-6 * (1 + np.abs(most))
+    _refuse(short, lower, "it needs", most, "the cells that the child may use hold at most")
+    _refuse(upper < -1e-9, np.zeros_like(upper), "it needs", upper, "the upper bound is")
+
+
+def _refuse(bad: NDArray[np.bool_], wanted: Array, what: str, limit: Array, why: str) -> None:
+    if bad.any():
+        c, g = np.argwhere(bad)[0]
+        message = f"child {c}, group {g}: {what} {wanted[c, g]:.6g}, but {why} {limit[c, g]:.6g}"
+        raise InfeasibleError(message, where=_WHERE)
+
+
+def _most(parent: Array | None, rows: Array, support: NDArray[np.bool_] | None, children: int) -> Array:
+    """The most that each child can hold of each group: what the parent has in the cells of its support."""
+    if support is None:
+        held = np.full(len(rows), np.inf) if parent is None else rows @ parent
+        return np.broadcast_to(held, (children, len(rows)))
+    if parent is None:
+        return np.where(support @ rows.T > 0, np.inf, 0.0)
+    return np.asarray((support * parent) @ rows.T)
+
+
+def _refuse_parent(parent: Array, rows: Array, lower: Array, upper: Array, support: NDArray[np.bool_] | None) -> None:
+    if (parent < 0).any():
+        _refuse_cell(parent < 0, "is negative")
+    if support is not None and (lost := (parent > 0) & ~support.any(axis=0)).any():
+        _refuse_cell(lost, "is positive, but no child may hold it")
+    held = rows @ parent
+    slack = 1e-6 * (1 + np.abs(held))
+    least, most = lower.sum(axis=0), upper.sum(axis=0)
+    bad = (least > held + slack) | (most < held - slack)
+    if bad.any():
+        g = int(np.flatnonzero(bad)[0])
+        raise InfeasibleError(
+            f"group {g}: the parent holds {held[g]:.6g}, the children together may hold {least[g]:.6g} to {most[g]:.6g}",
+            where=_WHERE,
+        )
+
+
+def _refuse_cell(bad: NDArray[np.bool_], why: str) -> NoReturn:
+    raise InfeasibleError(f"cell {int(np.flatnonzero(bad)[0])} of the parent {why}", where=_WHERE)

@@ -1,0 +1,271 @@
+"""One level at a time: normal equations, least squares, passes, and units that are special."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from das.errors import SolverError
+from das.estimate.topdown import LEAST_VARIANCE, Method, estimate_children, estimate_root, normal_equations
+from das.geography import bounds as geography
+from das.model.constraint import Bounds
+from das.model.histogram import Histogram
+from das.model.schema import PL94, Schema
+from das.model.spine import Spine
+from tests.estimate.world import PLAIN, SMALL, Memory, World, descend, random_spine, random_world
+from tests.oracles import dense
+from tests.solve.oracle_qp import Problem, clarabel_qp
+
+FAMILY = Spine(
+    ("L0", "L1"), (np.array(["R"]), np.array(["R0", "R1", "R2", "R3"])), (np.zeros(1, dtype=np.int64), np.zeros(4, dtype=np.int64))
+)  # fmt: skip
+QUERIES = ("total", "home", "age * race", "detailed")
+
+
+def family(seed: int, schema: Schema = SMALL, size: float = 6.0) -> World:
+    return random_world(np.random.default_rng(seed), schema, FAMILY, size=size, facilities=0.5, empty=0.2)
+
+
+def children(world: World, source: Memory, method: Method, bounds: Bounds) -> np.ndarray:
+    """The estimate of the children of the true parent, all cells."""
+    starts = world.spine.children("L1")
+    (e,) = estimate_children(source, "L1", world.schema, method, world.truth["L0"], starts, bounds)
+    out = np.zeros((len(e.x), world.schema.cells))
+    out[:, e.cell] = e.x
+    return out
+
+
+# --- normal equations ----------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=40)
+@given(st.integers(0, 2**32), st.booleans(), st.booleans())
+def test_normal_equations_are_those_of_the_dense_matrices(seed: int, shared: bool, unmeasured: bool) -> None:
+    """G = sum Q'Q / Var and b = sum Q'm / Var on some cells, a unit's missing measurement being no term at all."""
+    rng = np.random.default_rng(seed)
+    units, cell = 3, np.flatnonzero(rng.random(SMALL.cells) < 0.7)
+    gram, rhs, measured = np.zeros((units, len(cell), len(cell))), np.zeros((units, len(cell))), []
+    for name in QUERIES:
+        query = SMALL.query(name)
+        variance = np.full(units, rng.uniform(0.1, 50)) if shared else rng.uniform(0.1, 50, units)
+        if unmeasured:
+            variance[rng.integers(units)] = np.inf
+        values = rng.integers(-20, 90, (units, query.answers))
+        q = dense(SMALL, query)[:, cell]
+        for u in range(units):
+            if np.isfinite(variance[u]):
+                gram[u] += q.T @ q / variance[u]
+                rhs[u] += q.T @ values[u] / variance[u]
+        measured.append((query.index[cell], values, variance))
+    found = normal_equations(measured)
+    assert found[0].ndim == (2 if shared and not unmeasured else 3)
+    assert np.allclose(np.broadcast_to(found[0], gram.shape), gram, rtol=1e-12)
+    assert np.allclose(found[1], rhs, rtol=1e-12)
+
+
+def test_less_than_the_least_variance_weighs_no_more() -> None:
+    index, values = np.zeros(2, dtype=np.intp), np.array([[5]])
+    tiny = normal_equations([(index, values, np.array([1e-21]))])
+    least = normal_equations([(index, values, np.array([LEAST_VARIANCE]))])
+    assert np.array_equal(tiny[0], least[0])
+    assert np.array_equal(tiny[1], least[1])
+
+
+# --- a level is its own least squares ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("total_level", [None, "L1"])
+@pytest.mark.parametrize("seed", range(6))
+def test_a_level_in_one_pass_is_its_non_negative_least_squares(seed: int, total_level: str | None) -> None:
+    """Dense matrices, every bound written out as a row, Clarabel."""
+    world = family(seed)
+    rng = np.random.default_rng(seed)
+    source = world.measured(rng, QUERIES, lambda _, q: {"total": 1.0, "detailed": 30.0}.get(q, 8.0))
+    bounds = world.bounds(total_level)["L1"]
+    x = children(world, source, Method((QUERIES,), accuracy=1e-9), bounds)
+    gram, rhs = np.zeros((SMALL.cells, SMALL.cells)), np.zeros(x.shape)
+    for name in QUERIES:
+        q, (values, variance) = dense(SMALL, SMALL.query(name)), source.held["L1", name]
+        gram += q.T @ q / variance[0]
+        rhs += values @ q / variance[0]
+    rows = [(bounds.group == g).astype(float) for g in range(bounds.groups)]
+    lower, upper = bounds.lower.astype(float), np.minimum(bounds.upper, 10_000).astype(float)
+    if bounds.total is not None:
+        rows.append(np.ones(SMALL.cells))
+        lower, upper = (np.column_stack([b, bounds.total]) for b in (lower, upper))
+    parent = world.truth["L0"].dense()[0].astype(float)
+    p = Problem(gram, rhs, parent, np.array(rows), lower, upper)
+    best = clarabel_qp(p)
+    assert best is not None
+    assert p.violation(x) < 1e-3
+    assert np.abs(x - best).max() < 0.01
+
+
+def test_the_root_is_its_non_negative_least_squares() -> None:
+    world = family(3)
+    source = world.measured(np.random.default_rng(1), QUERIES, 20.0)
+    bounds = world.bounds()["L0"]
+    e = estimate_root(source, "L0", SMALL, Method((QUERIES,), accuracy=1e-9), bounds)
+    gram, rhs = normal_equations([(SMALL.query(q).index[e.cell], *source.held["L0", q]) for q in QUERIES])
+    rows = (bounds.group[e.cell] == np.arange(bounds.groups)[:, None]).astype(float)
+    p = Problem(gram, rhs, None, rows, bounds.lower.astype(float), np.minimum(bounds.upper, 10_000).astype(float))
+    best = clarabel_qp(p)
+    assert best is not None
+    assert np.abs(e.x - best).max() < 0.01
+    assert SMALL.possible[e.cell].all()
+
+
+def test_a_redistricting_family_is_within_a_hundredth_of_a_person_of_clarabel() -> None:
+    """A block group's blocks with the production variances of 2010."""
+    share = {"total": 5, "cenrace": 9, "hispanic": 5, "votingage": 5, "hhinstlevels": 5, "hhgq": 5,
+             "hispanic * cenrace": 21, "votingage * cenrace": 21, "votingage * hispanic": 5,
+             "votingage * hispanic * cenrace": 71, "detailed": 3945}  # fmt: skip
+    rho = 293764 / 114921 * 165 / 4099
+    world = family(4, PL94, size=120.0)
+    source = world.measured(np.random.default_rng(2), list(share), lambda _, q: 4097 / (rho * share[q]))
+    names = tuple(share)
+    bounds = geography.bounds(PL94, world.spine, None, None, None)["L1"]
+    x = children(world, source, Method((names,)), bounds)
+    cell = np.flatnonzero(world.truth["L0"].dense()[0])
+    gram, rhs = normal_equations([(PL94.query(q).index[cell], *source.held["L1", q]) for q in names])
+    best = clarabel_qp(Problem(gram, rhs, world.truth["L0"].dense()[0, cell].astype(float)))
+    assert best is not None
+    assert np.abs(x[:, cell] - best).max() < 0.01
+
+
+# --- passes ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("tolerance", [0.1, 0.01])
+@pytest.mark.parametrize("first", ["total", "home", "age"])
+def test_a_later_pass_keeps_the_answers_of_an_earlier_one(first: str, tolerance: float) -> None:
+    """And it would not keep them of its own accord."""
+    moved = 0.0
+    for seed in range(5):
+        world = family(seed)
+        source = world.measured(np.random.default_rng(seed), ["total", "home", "age", "detailed"], 25.0)
+        bounds, query = world.bounds()["L1"], SMALL.query(first)
+        alone = query.answer(children(world, source, Method(((first,),)), bounds))
+        kept = query.answer(children(world, source, Method(((first,), ("detailed",)), tolerance), bounds))
+        free = query.answer(children(world, source, Method((("detailed",),)), bounds))
+        assert np.abs(kept - alone).max() <= tolerance + 1e-3
+        moved = max(moved, float(np.abs(free - alone).max()))
+    assert moved > 1
+
+
+def test_known_totals_need_no_pass() -> None:
+    """Where totals are known, measuring them first changes nothing."""
+    world = family(1)
+    source = world.measured(np.random.default_rng(0), QUERIES, 25.0)
+    bounds = world.bounds("L1")["L1"]
+    rest = QUERIES[1:]
+    with_pass = children(world, source, Method((("total",), rest)), bounds)
+    assert np.array_equal(with_pass, children(world, source, Method((rest,)), bounds))
+    assert bounds.total is not None
+    assert np.abs(with_pass.sum(axis=1) - bounds.total).max() < 1e-3
+
+
+# --- special units -----------------------------------------------------------------------------------------------------
+
+
+def test_an_only_child_is_its_parent() -> None:
+    rng = np.random.default_rng(5)
+    spine = random_spine(rng, 4, 1)
+    world = random_world(rng, SMALL, spine, empty=0.0)
+    source = world.measured(rng, QUERIES, 50.0)
+    release, _, _ = descend(world, source, world.bounds(), lambda _: Method((QUERIES,)), world.chain())
+    for level in spine.levels[1:]:
+        assert release.histograms[level].same_as(release.histograms["L0"])
+
+
+def test_a_child_that_may_hold_nobody_holds_nobody() -> None:
+    world = family(2)
+    lower, upper = np.zeros((4, 3), dtype=np.int64), np.full((4, 3), 99_999)
+    upper[2] = 0
+    bounds = Bounds(SMALL.level_of("home"), lower, upper, None, SMALL.possible)
+    source = world.measured(np.random.default_rng(0), QUERIES, 4.0)
+    x = children(world, source, Method((("total",), QUERIES[1:])), bounds)
+    assert (x[2] == 0).all()
+    assert x.sum() == pytest.approx(world.truth["L0"].totals()[0])
+
+
+def test_the_only_child_that_may_hold_anybody_is_its_parent() -> None:
+    world = family(2)
+    upper = np.zeros((4, 3), dtype=np.int64)
+    upper[1] = 99_999
+    bounds = Bounds(SMALL.level_of("home"), np.zeros_like(upper), upper, None, SMALL.possible)
+    x = children(world, world.measured(np.random.default_rng(0), QUERIES, 4.0), Method((QUERIES,)), bounds)
+    assert np.array_equal(x[1], world.truth["L0"].dense()[0])
+
+
+def test_a_parent_that_no_child_may_take_is_an_error() -> None:
+    world = family(2)
+    none = np.zeros((4, 3), dtype=np.int64)
+    bounds = Bounds(SMALL.level_of("home"), none, none, None, SMALL.possible)
+    with pytest.raises(SolverError, match="does not sum to its parent"):
+        children(world, world.measured(np.random.default_rng(0), QUERIES, 4.0), Method((QUERIES,)), bounds)
+
+
+def test_an_empty_parent_has_empty_children() -> None:
+    world = family(2)
+    source = world.measured(np.random.default_rng(0), QUERIES, 4.0)
+    nobody = Histogram.of(1, SMALL.cells, *(np.zeros(0, dtype=np.int64),) * 3)
+    starts = world.spine.children("L1")
+    (e,) = estimate_children(source, "L1", SMALL, Method((QUERIES,)), nobody, starts, world.bounds()["L1"])
+    assert e.x.shape == (4, 0)
+
+
+# --- precision of its own for each unit ------------------------------------------------------------------------------------
+
+
+def with_variances(source: Memory, level: str, change: dict[int, float]) -> Memory:
+    """Other variances for some units of ``level``, all queries."""
+    held = dict(source.held)
+    for (lv, q), (values, variance) in source.held.items():
+        if lv == level:
+            variance = variance.copy()
+            for unit, factor in change.items():
+                variance[unit] *= factor
+            held[lv, q] = (values, variance)
+    return Memory(held)
+
+
+def test_units_of_different_precision() -> None:
+    """Least squares with a matrix of its own for each child."""
+    world = family(6, PLAIN, size=30.0)
+    names = ("total", "race", "detailed")
+    source = with_variances(world.measured(np.random.default_rng(3), names, 9.0), "L1", {0: 0.1, 2: 7.0})
+    x = children(world, source, Method((names,), accuracy=1e-9), world.bounds()["L1"])
+    cell = np.arange(PLAIN.cells)
+    gram, rhs = normal_equations([(PLAIN.query(q).index[cell], *source.held["L1", q]) for q in names])
+    assert gram.ndim == 3
+    best = clarabel_qp(Problem(gram, rhs, world.truth["L0"].dense()[0].astype(float)))
+    assert best is not None
+    assert np.abs(x - best).max() < 0.01
+
+
+@pytest.mark.parametrize("passes", [(("total", "race", "detailed"),), (("total",), ("race", "detailed"))])
+def test_a_unit_that_was_not_measured_takes_the_rest(passes: tuple[tuple[str, ...], ...]) -> None:
+    """The others are measured without error, so the rest is the truth; its own values count for nothing."""
+    world = family(6, PLAIN, size=30.0)
+    source = world.measured(np.random.default_rng(3), ("total", "race", "detailed"), 9.0, noise=0.0)
+    held = {k: (np.where(np.arange(len(v))[:, None] == 1, 777, v), s) for k, (v, s) in source.held.items() if k[0] == "L1"}
+    source = with_variances(Memory(held), "L1", {1: np.inf})
+    x = children(world, source, Method(passes), world.bounds()["L1"])
+    assert np.abs(x - world.truth["L1"].dense()).max() < 0.2
+
+
+def test_the_whole_descent_with_units_that_were_not_measured() -> None:
+    rng = np.random.default_rng(8)
+    for _ in range(5):
+        world = random_world(rng, SMALL, random_spine(rng, 4, 4), size=5.0)
+        source = world.measured(rng, QUERIES, 9.0)
+        for level in world.spine.levels[1:]:
+            missing = np.flatnonzero(rng.random(world.spine.units(level)) < 0.3)
+            source = with_variances(source, level, dict.fromkeys(missing.tolist(), np.inf))
+        _, estimation, _ = descend(
+            world, source, world.bounds("L1"), lambda _: Method((("total",), QUERIES[1:])), world.chain()
+        )
+        assert estimation.inaccurate == 0
