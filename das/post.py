@@ -136,6 +136,7 @@ class _Batch:
     level: str
     method: Method
     chain: tuple[str, ...]
+    objective: str
     parents: Histogram | None
     starts: NDArray[np.int64]
     bounds: Bounds
@@ -163,7 +164,7 @@ def _batches(
         here = bounds[level].rows(start, stop)
         below = None if here.reach is None else _descendants(spine, level, start, stop, bounds)
         yield _Batch(release.folder, universe.name, universe.schema, level, method, universe.chain,
-                     parents, families, here, below, *_knowledge(known, level, start, stop))  # fmt: skip
+                     universe.objective, parents, families, here, below, *_knowledge(known, level, start, stop))  # fmt: skip
 
 
 def _knowledge(known: Collapsed | None, level: str, start: int, stop: int) -> tuple[Modes | None, Information | None]:
@@ -198,7 +199,9 @@ def _solve(batch: _Batch) -> tuple[Histogram, Certificates]:
     for e in estimates:
         a = e.start - int(batch.starts[0])
         b = a + len(e.x)
-        rounded, certificate = round_estimate(e, batch.bounds.rows(a, b), chain, _some(batch.descendants, a, b))
+        rounded, certificate = round_estimate(
+            e, batch.bounds.rows(a, b), chain, _some(batch.descendants, a, b), objective=batch.objective
+        )
         estimation, rounding = estimation.merge(e.certificate), rounding.merge(certificate)
         parts.append(rounded)
     return Histogram.concatenate(parts), Certificates(estimation, rounding)

@@ -28,6 +28,8 @@ def round_estimate(
     bounds: Bounds,
     chain: Sequence[Query],
     below: tuple[NDArray[np.int64], Bounds] | None = None,
+    *,
+    objective: str = "nearest",
 ) -> tuple[Histogram, Certificate]:
     """The integers of one family: a histogram of its children, and the certificate.
 
@@ -35,7 +37,12 @@ def round_estimate(
     groups are put into it where they belong. ``below`` gives, where the children have a reach
     (:class:`das.model.constraint.Bounds`), their descendants with known totals: the child of each, and
     their bounds.
+
+    ``objective`` ``nearest`` compares with the estimates themselves. ``bureau-2020`` is that of the production
+    rounder: every sum of fractional parts is first rounded half to even, and the cells count twice (once as the
+    full cross of the attributes, once as ``detailed``); totals come first, as in its first pass.
     """
+    bureau = objective == "bureau-2020"
     cells = len(bounds.group)
     if not len(estimate.cell):
         return Histogram.of(len(estimate.x), cells, *(np.zeros(0, dtype=np.int64),) * 3), Certificate()
@@ -46,7 +53,8 @@ def round_estimate(
     total = None
     if estimate.parent is None:
         total = int(np.rint(estimate.x.sum())) if bounds.total is None else int(bounds.total.sum())
-    solution = round_children(estimate.x, estimate.parent, chain=links, drains=drains, total=total)
+    solution = round_children(estimate.x, estimate.parent, chain=links, drains=drains, total=total,
+                              cell_weight=2.0 if bureau else 1.0, integer_targets=bureau)  # fmt: skip
     unit, position = np.nonzero(solution.x)
     counts = solution.x[unit, position].astype(np.int64)
     rounded = Histogram.of(len(estimate.x), cells, unit, estimate.cell[position], counts)

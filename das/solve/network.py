@@ -73,13 +73,18 @@ def round_children(
     chain: Sequence[Link | NDArray[np.intp]] | None = None,
     drains: Drains | None = None,
     total: int | None = None,
+    cell_weight: float = 1.0,
+    integer_targets: bool = False,
 ) -> Solution:
     """Round ``x`` ``(children, cells)`` to int64 with column sums exactly ``parent``.
 
-    ``chain`` runs from fine to coarse: links, or plain partitions ``(cells,)``; the default is none. Without a ``parent`` (the root), ``total`` is the sum
-    of everything. With ``drains`` the result is one that the descendants can share out. If no floors and
-    ceilings satisfy the bounds, the status is ``WIDENED`` and the result the nearest that does; if nothing
-    does, :class:`InfeasibleError`.
+    ``chain`` runs from fine to coarse: links, or plain partitions ``(cells,)``; the default is none. Without a
+    ``parent`` (the root), ``total`` is the sum of everything. With ``drains`` the result is one that the
+    descendants can share out. If no floors and ceilings satisfy the bounds, the status is ``WIDENED`` and the
+    result the nearest that does; if nothing does, :class:`InfeasibleError`.
+
+    ``cell_weight`` weighs the first sum of the objective. With ``integer_targets`` every term compares with the
+    fractional part's sum *rounded half to even* in place of the sum itself: the Bureau's objective of 2020.
     """
     began = perf_counter()
     links = tuple(c if isinstance(c, Link) else Link(np.asarray(c)) for c in chain or ())
@@ -87,7 +92,7 @@ def round_children(
         raise ValueError("drains need a chain, whose last link flows into them")
     x = np.asarray(x, dtype=float)
     for widen, status in ((False, Status.OPTIMAL), (True, Status.WIDENED)):
-        n = _Network(x, parent, links, drains, total, widen).solve()
+        n = _Network(x, parent, links, drains, total, widen, cell_weight, integer_targets).solve()
         if n is not None:
             return Solution(n, status, 0.0, float(np.abs(n - x).max(initial=0.0)), 1, perf_counter() - began)
     raise InfeasibleError("no integers satisfy the bounds", where="round_children")
@@ -109,6 +114,8 @@ class _Network:
         drains: Drains | None,
         total: int | None,
         widen: bool,
+        cell_weight: float,
+        integer_targets: bool,
     ) -> None:
         self.children, self.cells = x.shape
         self.floor = np.floor(x + _SNAP).astype(np.int64)
@@ -116,6 +123,7 @@ class _Network:
         self.base = np.zeros_like(self.floor) if widen else self.floor
         self.rest = self.fraction + (self.floor if widen else 0)
         self.widen, self.drains = widen, drains
+        self.cell_weight, self.aim = cell_weight, np.rint if integer_targets else np.asarray
         # last come the nodes that feed the drains; without drains, one node for each child
         self.links = (
             *chain,
@@ -181,7 +189,7 @@ class _Network:
         one = np.ones(len(tail), dtype=np.int64)
         if self.widen:
             self._add(tail, head, self.floor[child, cell], -_FAR * one)
-        self._add(tail, head, one, _UNIT * (1 - 2 * self.fraction[child, cell]))
+        self._add(tail, head, one, self.cell_weight * _UNIT * (1 - 2 * self.aim(self.fraction[child, cell])))
         if self.widen:
             self._add(tail, head, one * _MANY, _FAR * one)
         self.leaves = sum(len(t) for t in self.tail)
@@ -206,7 +214,12 @@ class _Network:
         if after is not None:
             there += np.arange(self.children)[:, None] * after.groups + _home(link, after)[None, :]
         self._convex(
-            here.ravel(), there.ravel(), _sums(self.rest, link).ravel(), link.weight, lower.ravel(), upper.ravel()
+            here.ravel(),
+            there.ravel(),
+            self.aim(_sums(self.rest, link)).ravel(),
+            link.weight,
+            lower.ravel(),
+            upper.ravel(),
         )
         return True
 

@@ -133,7 +133,14 @@ class Estimation(_Part):
     method: Literal["topdown", "full-information"] = "topdown"
     tolerance: Exact = Fraction(1, 10)
     passes: dict[str, tuple[tuple[str, ...], ...]] = {}
-    rounding: tuple[str, ...] | None = None
+
+
+class RoundingPart(_Part):
+    """``nearest``: as close as possible to the estimates. ``bureau-2020``: to the estimates' fractional sums
+    rounded first, as in production. ``chain``: nested queries, fine to coarse, whose sums count beside the cells."""
+
+    objective: Literal["nearest", "bureau-2020"] = "nearest"
+    chain: tuple[str, ...] | None = None
 
 
 class Constraints(_Part):
@@ -156,6 +163,7 @@ class Universe:
     plan: Plan
     passes: Mapping[str, tuple[tuple[str, ...], ...]]
     chain: tuple[str, ...]
+    objective: str = "nearest"
 
 
 #: Chains of nested queries for rounding, fine to coarse; the Bureau's for the redistricting schema.
@@ -175,6 +183,7 @@ class RunSpec(_Part):
     budget: BudgetPart
     units: Units | None = None
     estimation: Estimation = Estimation()
+    rounding: RoundingPart = RoundingPart()
     constraints: Constraints = Constraints()
     output: Output = Output()
 
@@ -218,7 +227,7 @@ class RunSpec(_Part):
         if self.constraints.total is not None and self.constraints.total not in levels:
             raise SpecError(f"{self.constraints.total!r} is not a level", where="constraints.total",
                             remedy=f"the levels are {', '.join(levels)}")  # fmt: skip
-        for name in self.estimation.rounding or ():
+        for name in self.rounding.chain or ():
             self.schema_built.query(name)
         _ = self.universes
         return self
@@ -245,9 +254,9 @@ class RunSpec(_Part):
             raise SpecError(error.what, where=str(error.where).replace("budget", where, 1)) from None
         plan = Plan.of(total, Mechanism(self.budget.mechanism), Neighbours(self.budget.neighbours), allocation)
         passes = {lv: self._passes(lv, tuple(part.queries[lv]), name) for lv in levels}
-        written = () if name == "units" else self.estimation.rounding
+        written = () if name == "units" else self.rounding.chain
         chain = CHAINS.get(schema.name, ()) if written is None else written
-        return Universe(name, schema, plan, passes, chain)
+        return Universe(name, schema, plan, passes, chain, self.rounding.objective)
 
     def _passes(self, level: str, measured: tuple[str, ...], universe: str) -> tuple[tuple[str, ...], ...]:
         """The passes of a level: written out, ``default``, or all queries at once. ``*`` is the rest."""

@@ -251,7 +251,9 @@ def test_a_unit_that_was_not_measured_takes_the_rest(passes: tuple[tuple[str, ..
     """The others are measured without error, so the rest is the truth; its own values count for nothing."""
     world = family(6, PLAIN, size=30.0)
     source = world.measured(np.random.default_rng(3), ("total", "race", "detailed"), 9.0, noise=0.0)
-    held = {k: (np.where(np.arange(len(v))[:, None] == 1, 777, v), s) for k, (v, s) in source.held.items() if k[0] == "L1"}
+    held = {
+        k: (np.where(np.arange(len(v))[:, None] == 1, 777, v), s) for k, (v, s) in source.held.items() if k[0] == "L1"
+    }
     source = with_variances(Memory(held), "L1", {1: np.inf})
     x = children(world, source, Method(passes), world.bounds()["L1"])
     assert np.abs(x - world.truth["L1"].dense()).max() < 0.2

@@ -194,7 +194,7 @@ def test_a_schema_of_ones_own() -> None:
 
 # --- round trips and digests ---------------------------------------------------------------------------------
 
-TUNED = '[estimation]\nrounding = ["hhgq"]\ntolerance = "1/7"\n[estimation.passes]'
+TUNED = '[rounding]\nchain = ["hhgq"]\n[estimation]\ntolerance = "1/7"\n[estimation.passes]'
 ALL = [BASE, BASE + UNITS, OWN, change("[run]", "[run]\nseed = 7"), change('"5/2"', '"2.5"'),
        change("[estimation.passes]", TUNED)]  # fmt: skip
 
@@ -323,7 +323,7 @@ def test_several_faults_are_reported_together() -> None:
         (change('US = [["*"]]', 'US = [["hhgq"]]'), ["estimation.passes.US", "in no pass: 'detailed'"]),
         (change('US = [["*"]]', 'US = [["hhgq"], ["hhgq", "*"]]'), ["estimation.passes.US", "in two passes"]),
         (change("[geography]", "[geography]\ndefine = { County = ['State'] }"), ["geography.define", "'County'"]),
-        (change("[constraints]", "[estimation]\nrounding = ['hhqg']\n[constraints]"), ["'hhqg' is neither"]),
+        (change("[constraints]", "[rounding]\nchain = ['hhqg']\n[constraints]"), ["'hhqg' is neither"]),
         (change("[run]", "[run]\nseed = -1"), ["run.seed"]),
         (change("[run]", '[run]\nseed = "7"'), ["run.seed"]),
         (change("[run]", "[run]\nseed = true"), ["run.seed"]),
