@@ -290,9 +290,6 @@ def test_write_refuses_what_does_not_fit(tmp_path, monkeypatch):
     one = from_dense(np.array([[1, 1]]))
     with pytest.raises(InputError, match="structures of 2 blocks for 1"):
         write(tmp_path / "u", one, BLOCKS[:1], H1, "units", structures=np.zeros((2, 8), dtype=np.int64))
-    taken = Schema("taken", (Attribute("EPNUM", ("a", "b")),))
-    with pytest.raises(InputError, match="name of a column"):
-        write(tmp_path / "p", one, BLOCKS[:1], taken, "persons")
     monkeypatch.setattr(microdata_file, "LARGEST_SERIAL", 2)
     with pytest.raises(InputError, match="more than EPNUM can number"):
         write(tmp_path / "p", from_dense(np.full((1, 6), 1)), np.array(["a"]), TOY, "persons")

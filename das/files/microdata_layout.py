@@ -14,7 +14,6 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from das.errors import InputError
 from das.model.schema import E2E_1940, H1, PL94, Schema
 
 Universe = Literal["persons", "units"]
@@ -150,13 +149,6 @@ def _e2e_1940_persons(geography: tuple[tuple[str, int], ...]) -> Layout:
 
 
 def _labelled(schema: Schema, universe: Universe) -> Layout:
-    taken = {a.name for a in schema.attributes} & {GEOCODE, SERIAL}
-    if taken:
-        raise InputError(
-            f"attribute {taken.pop()!r} has the name of a column of the microdata file",
-            where=f"schema {schema.name!r}",
-            remedy="rename the attribute",
-        )
     columns = tuple(_column(a.name, schema, a.name, a.levels) for a in schema.attributes)
     serial = (SERIAL,) if universe == "persons" else ()
     order = (GEOCODE, *serial, *(c.name for c in columns))

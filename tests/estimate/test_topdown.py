@@ -167,6 +167,36 @@ def test_known_totals_need_no_pass() -> None:
     assert np.abs(with_pass.sum(axis=1) - bounds.total).max() < 1e-3
 
 
+@pytest.mark.parametrize("passes", [(QUERIES,), (("total",), QUERIES[1:])])
+def test_an_estimate_stays_within_reach_of_what_lies_below(passes: tuple[tuple[str, ...], ...]) -> None:
+    """Measurements that put everybody into facilities, places full of households: no subset of the dwelling groups
+    holds more than all places together can."""
+    tight = 0
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        world = random_world(rng, SMALL, random_spine(rng, 4, 4), size=6.0, facilities=0.2, empty=0.2)
+        bounds = world.bounds("L2")
+        source = world.measured(rng, QUERIES, 4.0)
+        for (_, q), (values, _) in source.held.items():
+            values[:] = SMALL.query(q).answer(np.where(SMALL.level_of("home") > 0, 50, 0) * np.ones((len(values), 1)))
+        for level in ("L0", "L1"):
+            if (reach := bounds[level].reach) is None:
+                continue
+            if level == "L0":
+                estimates = [estimate_root(source, level, SMALL, Method(passes), bounds[level])]
+            else:
+                parent, starts = world.truth["L0"], world.spine.children(level)
+                estimates = estimate_children(source, level, SMALL, Method(passes), parent, starts, bounds[level])
+            for e in estimates:
+                group = bounds[level].group[e.cell]
+                for subset in range(1, 7):
+                    held = e.x[:, (subset >> group) & 1 == 1].sum(axis=1)
+                    limit = reach[e.start : e.start + len(e.x), subset]
+                    assert (held <= limit + 1e-3).all()
+                    tight += int((held >= limit - 1e-3).sum())
+    assert tight > 5
+
+
 # --- special units -----------------------------------------------------------------------------------------------------
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from das.errors import SpecError
 from das.model.grouping import Grouping
-from das.model.schema import CENRACE, E2E_1940, H1, PL94, SCHEMAS, Attribute, Schema
+from das.model.schema import CENRACE, E2E_1940, H1, PL94, RESERVED, SCHEMAS, Attribute, Schema
 from tests.strategies import schemas
 
 SEX = Attribute("sex", ("m", "f"))
@@ -133,3 +133,9 @@ def test_the_other_published_schemas() -> None:
     assert E2E_1940.possible.all()
     assert set(SCHEMAS) == {"pl94", "h1", "1940-e2e"}
     assert all(SCHEMAS[n].name == n for n in SCHEMAS)
+
+
+@pytest.mark.parametrize("name", RESERVED)
+def test_an_attribute_cannot_overwrite_a_column_of_the_published_files(name: str) -> None:
+    with pytest.raises(SpecError, match=f"'{name}' cannot name an attribute: it is a column"):
+        Attribute(name, ("a", "b"))

@@ -13,6 +13,7 @@ from das.errors import InfeasibleError
 from das.estimate.topdown import Method, estimate_children, estimate_root
 from das.model.constraint import Bounds
 from das.model.estimate import Estimate
+from das.model.histogram import Histogram
 from das.model.schema import E2E_1940, Schema
 from das.model.solution import Certificate
 from das.rounding import round_estimate
@@ -98,10 +99,11 @@ def test_what_is_rounded_can_be_shared_out_below(schema: Schema) -> None:
                 estimates = estimate_children(source, level, schema, method, above, starts, b)
             parts = [
                 round_estimate(e, b.rows(e.start, e.start + len(e.x)), world.chain(),
-                               descendants(spine, all_bounds, level, e.start, e.start + len(e.x)))[0]
+                               descendants(spine, all_bounds, level, e.start, e.start + len(e.x)))
                 for e in estimates
             ]  # fmt: skip
-            above = type(parts[0]).concatenate(parts)
+            assert not any(certificate.widened for _, certificate in parts)
+            above = Histogram.concatenate([rounded for rounded, _ in parts])
             home, low = spine.up("L3", level), all_bounds["L3"]
             held = np.stack([above.dense()[:, b.group == g].sum(axis=1) for g in range(b.groups)], axis=1)
             for unit in range(above.units):

@@ -320,3 +320,15 @@ def test_rows_that_contradict_only_together_are_not_called_optimal() -> None:
     assert s.status is Status.INACCURATE
     assert s.residual > 0.1
     assert s.residual == pytest.approx(p.row_violation(s.x))
+
+
+def test_a_small_gap_does_not_excuse_a_broken_bound() -> None:
+    """Where next to nothing is measured every gap is small; after one iteration the bounds do not hold yet."""
+    rows = np.array([[1.0, 1, 0], [0, 1, 1]])
+    lower = np.array([[3.0, 0], [0, 3]])
+    p = Problem(1e-12 * np.eye(3), np.zeros((2, 3)), np.array([2.0, 2, 2]), rows, lower, np.full((2, 2), np.inf))
+    s = solve(p, max_iterations=1)
+    assert s.gap < 1e-6
+    assert s.residual > 0.1
+    assert s.status is Status.INACCURATE
+    assert solve(p).status is Status.OPTIMAL

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from das.errors import InfeasibleError
-from das.model.solution import Status
+from das.model.solution import Solution, Status
 from das.solve import round_children
 from das.solve.network import Drains, Link
 from tests.oracles import can_be_shared_out
@@ -28,19 +28,27 @@ class Case:
     chain: list[Link]
     total: int | None = None
     drains: Drains | None = None
+    cell_weight: float = 1.0
+    integer_targets: bool = False
     children: int = field(init=False)
     cells: int = field(init=False)
 
     def __post_init__(self) -> None:
         self.children, self.cells = self.x.shape
 
-    def solve(self):  # type: ignore[no-untyped-def]
-        return round_children(self.x, self.parent, chain=self.chain, total=self.total, drains=self.drains)
+    def solve(self) -> Solution:
+        return round_children(
+            self.x, self.parent, chain=self.chain, total=self.total, drains=self.drains,
+            cell_weight=self.cell_weight, integer_targets=self.integer_targets,
+        )  # fmt: skip
 
     def objective(self, n: NDArray[np.int64]) -> float:
-        out = np.abs(n - self.x).sum()
+        """Of a floor-or-ceiling n: in terms of b = n - floor(x) and f = x - floor(x)."""
+        aim = np.rint if self.integer_targets else np.asarray
+        b, f = n - np.floor(self.x), self.x - np.floor(self.x)
+        out = self.cell_weight * np.abs(b - aim(f)).sum()
         for link in self.chain:
-            out += link.weight * np.abs(sums(n - self.x, link)).sum()
+            out += link.weight * np.abs(sums(b, link) - aim(sums(f, link))).sum()
         return float(out)
 
     def feasible(self, n: NDArray[np.int64]) -> bool:
@@ -96,7 +104,7 @@ def random_case(rng: np.random.Generator, *, drains: bool = False, squeeze: bool
         merge = rng.integers(0, group.max() + 1, group.max() + 1)
         group = np.unique(merge[group], return_inverse=True)[1]
         chain.append(Link(group, weight=float(rng.choice([0.5, 1.0, 3.0, 64.0]))))
-    case = Case(x, parent, chain, total)
+    case = Case(x, parent, chain, total, None, float(rng.choice([1.0, 1.0, 2.0])), bool(rng.random() < 0.3))
     near = x + (rng.normal(0, 1.5, x.shape) if squeeze else 0)
     witness = np.maximum(np.floor(near), 0) + ((near > np.floor(near)) & (rng.random(x.shape) < 0.5))
     for j, link in enumerate(chain):
@@ -193,6 +201,16 @@ def test_integers_stay_what_they_are(fuzz: float) -> None:
     assert s.status is Status.OPTIMAL
 
 
+def test_next_to_an_integer_is_that_integer() -> None:
+    """3 + 1e-9 may not become 4 and still pass for a rounding."""
+    lower = np.array([[4], [0]])
+    s = round_children(
+        np.array([[3 + 1e-9], [5 - 1e-9]]), np.array([8]), chain=[Link(np.zeros(1, dtype=np.intp), lower)]
+    )
+    assert s.x.tolist() == [[4], [4]]
+    assert s.status is Status.WIDENED
+
+
 def test_without_a_chain_each_cell_is_rounded_alone() -> None:
     x = np.array([[0.1, 2.6], [0.9, 0.4]])
     assert round_children(x, np.array([1, 3])).x.tolist() == [[0, 3], [1, 0]]
@@ -243,6 +261,18 @@ def test_widening_leaves_floor_and_ceiling_as_seldom_as_it_can() -> None:
             continue
         seen += 1
         assert beyond(case, s.x) == min(beyond(case, n) for n in everything(case) if case.feasible(n))
+
+
+def test_where_one_cell_must_be_widened_another_is_not() -> None:
+    """Cell 1 must move two persons; in cell 0 nobody leaves floor and ceiling, though that would be nearer."""
+    x = np.array([[1.2, 0], [0.6, 0], [0.6, 0], [0.6, 2]])
+    lower = np.zeros((4, 2), dtype=np.int64)
+    lower[0, 1] = 2
+    s = round_children(x, np.array([3, 2]), chain=[Link(np.arange(2), lower, weight=0.0)])
+    assert s.status is Status.WIDENED
+    assert s.x[:, 1].tolist() == [2, 0, 0, 0]
+    assert s.x[0, 0] == 1
+    assert s.x[1:, 0].max() == 1
 
 
 def beyond(case: Case, n: NDArray[np.int64]) -> int:

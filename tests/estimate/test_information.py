@@ -1,0 +1,344 @@
+"""Full information against dense generalised least squares: every leaf cell of the tree a variable, no algebra."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy.stats import chi2
+
+from das.estimate import information as full
+from das.estimate.information import FromBelow, Information, Unbiased
+from das.estimate.modes import Modes
+from das.model.constraint import Bounds
+from das.model.grouping import Grouping
+from das.model.query import Query
+from das.model.schema import PL94, Attribute, Schema
+from das.model.spine import Spine
+from das.noise import discrete_gaussian
+from das.noise.entropy import seeded
+from tests.estimate.world import PLAIN, SMALL, Memory, World, random_spine, random_world
+from tests.oracles import dense
+
+Array = NDArray[np.float64]
+Held = dict[tuple[str, str], tuple[NDArray[np.int64], Array]]
+
+GROUPED = Schema(
+    "grouped",
+    (Attribute("race", ("w", "x", "y", "z")), Attribute("sex", ("f", "m")), Attribute("home", ("household", "a"))),
+    recodes=(Grouping("white", "race", ("w", "not-w"), (0, 1, 1, 1)),),
+    dwelling="home",
+)
+ONE_LEVEL = Schema("one-level", (Attribute("only", ("one",)), Attribute("race", ("x", "y", "z"))))
+MEASURED = {
+    "small": ("total", "home", "age * race", "detailed"),
+    "plain": ("total", "race", "detailed"),
+    "grouped": ("total", "white * sex", "home * race", "detailed"),
+    "one-level": ("total", "race", "detailed"),
+}
+ASKED = {
+    "small": ("home * age", "race", "home * race"),
+    "plain": ("age",),
+    "grouped": ("race", "sex", "white * home"),
+    "one-level": ("only",),
+}
+SCHEMAS = {s.name: s for s in (SMALL, PLAIN, GROUPED, ONE_LEVEL)}
+
+
+def queries(schema: Schema, *more: str) -> list[Query]:
+    return [schema.query(q) for q in (*MEASURED[schema.name], *more)]
+
+
+# --- the algebra ---------------------------------------------------------------------------------------------
+
+
+def matrix(modes: Modes, operator: Array) -> Array:
+    """An operator as a matrix over the cells, from its effect on each unit vector, one mode's definition at a time."""
+    k = modes.schema.cells
+    projections = []
+    for kind in modes.kinds:
+        p = np.eye(1)
+        for n, contrast in zip(modes.sizes, kind, strict=True):
+            mean = np.full((n, n), 1 / n)
+            p = np.kron(p, np.eye(n) - mean if contrast else mean)
+        projections.append(p)
+    in_order = sum((np.kron(b, p) for b, p in zip(operator, projections, strict=True)), np.zeros((k, k)))
+    out = np.empty((k, k))
+    out[np.ix_(modes.order, modes.order)] = in_order
+    return out
+
+
+def random_operator(modes: Modes, rng: np.random.Generator) -> Array:
+    """Symmetric and definite: a random mixture of queries, and something of its own on every mode."""
+    root = rng.normal(size=(len(modes.kinds), modes.d, modes.d))
+    return root @ np.swapaxes(root, -1, -2) + np.eye(modes.d)
+
+
+@pytest.mark.parametrize("schema", SCHEMAS.values(), ids=list(SCHEMAS))
+def test_a_query_is_its_dense_gram_matrix(schema: Schema) -> None:
+    modes = Modes.of(schema, queries(schema, *ASKED[schema.name]))
+    for query in queries(schema, *ASKED[schema.name]):
+        q = dense(schema, query)
+        # a contrast along an axis of one level is no direction at all: what stands there does not matter
+        assert np.allclose(matrix(modes, modes.query(query)), q.T @ q), query.name
+        assert np.array_equal(modes.answers(query).ravel(), query.index[modes.order])
+
+
+def test_axes_are_dense_where_a_grouping_a_dwelling_or_a_structural_zero_needs_them() -> None:
+    assert Modes.of(SMALL, queries(SMALL)).plain == (2,)  # home dwells; home x age has a zero
+    assert Modes.of(PLAIN, queries(PLAIN)).plain == (0, 1)
+    assert Modes.of(GROUPED, queries(GROUPED)).plain == (1,)  # race is grouped, home dwells
+    assert Modes.of(GROUPED, [GROUPED.query("detailed")]).plain == (0, 1)
+    modes = Modes.of(PL94, [PL94.query("detailed")])
+    assert (modes.d, modes.sizes) == (16, (2, 63))
+
+
+@pytest.mark.parametrize("schema", SCHEMAS.values(), ids=list(SCHEMAS))
+def test_apply_and_on_cells_are_those_of_the_matrix(schema: Schema) -> None:
+    rng = np.random.default_rng(1)
+    modes = Modes.of(schema, queries(schema))
+    operator = random_operator(modes, rng)
+    x = rng.normal(size=(3, schema.cells))
+    whole = matrix(modes, operator)
+    tensor = x[:, modes.order].reshape(3, modes.d, *modes.sizes)
+    assert np.allclose(modes.apply(operator, tensor).reshape(3, -1)[:, modes.place], x @ whole)
+    cell = np.sort(rng.choice(schema.cells, max(1, schema.cells * 2 // 3), replace=False))
+    assert np.allclose(modes.on_cells(operator, cell), whole[np.ix_(cell, cell)])
+    both = np.stack([operator, 2 * operator])
+    assert np.allclose(modes.on_cells(both, cell), np.stack([1, 2])[:, None, None] * whole[np.ix_(cell, cell)])
+
+
+@pytest.mark.parametrize("schema", SCHEMAS.values(), ids=list(SCHEMAS))
+def test_the_inverse_is_that_of_the_matrix_on_the_support(schema: Schema) -> None:
+    rng = np.random.default_rng(2)
+    modes = Modes.of(schema, queries(schema))
+    operator = random_operator(modes, rng)
+    for support in (np.ones(modes.d, dtype=bool), np.arange(modes.d) % 2 == 0, np.zeros(modes.d, dtype=bool)):
+        inverse = matrix(modes, modes.inverse(operator, support))
+        per_cell = np.repeat(support, modes.schema.cells // modes.d)[modes.place]
+        cell = np.flatnonzero(per_cell)
+        assert np.allclose(inverse[np.ix_(cell, cell)] @ matrix(modes, operator)[np.ix_(cell, cell)], np.eye(len(cell)))
+        assert not inverse[~per_cell].any() and not inverse[:, ~per_cell].any()
+
+
+# --- the two passes ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Passes:
+    """All that the two passes say, by level."""
+
+    modes: Modes
+    information: Mapping[str, Information]
+    below: Mapping[str, FromBelow]
+    unbiased: Mapping[str, Unbiased]
+
+
+def passes(world: World, held: Held, bounds: Mapping[str, Bounds], asked: Sequence[str] = ()) -> Passes:
+    """Up the tree and down to its lowest level."""
+    schema, spine = world.schema, world.spine
+    modes = Modes.of(schema, queries(schema, *asked))
+    source = Memory(held)
+    by_level = {lv: {q: schema.query(q) for q in source.queries(lv)} for lv in spine.levels}
+    information: dict[str, Information] = {}
+    below: dict[str, FromBelow] = {}
+    for depth in reversed(range(len(spine))):
+        level, n = spine.levels[depth], len(spine.codes[depth])
+        information[level] = full.own(source, level, modes, by_level[level], bounds[level], 0, n, below.get(level))
+        if depth:
+            up = spine.levels[depth - 1]
+            below[up] = full.sum_up(modes, information[level], spine.parent[depth], spine.units(up))
+    unbiased = {spine.levels[0]: full.root(modes, information[spine.levels[0]])}
+    for depth in range(1, len(spine)):
+        up, level = spine.levels[depth - 1 : depth + 1]
+        unbiased[level] = full.descend(
+            modes, information[level], spine.parent[depth], unbiased[up], below[up], information[up].support
+        )
+    return Passes(modes, information, below, unbiased)
+
+
+def measured(world: World, rng: np.random.Generator, *, unmeasured: bool = False) -> Held:
+    """Answers with normal noise, a variance of its own for each unit and query. ``unmeasured`` leaves out
+    some queries of units that are not at the lowest level."""
+    held: Held = {}
+    for level in world.spine.levels:
+        for name in MEASURED[world.schema.name]:
+            true = world.truth[level].answer(world.schema.query(name))
+            variance = rng.uniform(0.5, 30, len(true))
+            noisy = true + np.rint(rng.normal(size=true.shape) * np.sqrt(variance)[:, None]).astype(np.int64)
+            if unmeasured and level != world.spine.levels[-1]:
+                lost = rng.random(len(true)) < 0.3
+                variance[lost], noisy[lost] = np.inf, -(10**6)
+            held[level, name] = noisy, variance
+    return held
+
+
+@dataclass(frozen=True)
+class DenseGls:
+    """The estimate and the covariance of every cell of every lowest unit, by one big system."""
+
+    world: World
+    mean: Array
+    covariance: Array
+
+    def answers(self, level: str, query: Query) -> tuple[Array, Array]:
+        """Values and standard errors, ``(units, answers)``."""
+        q, places = dense(self.world.schema, query), self._places(level)
+        rows = np.kron(places, q)
+        value, variance = rows @ self.mean, np.einsum("ij,jk,ik->i", rows, self.covariance, rows)
+        shape = (len(places), len(q))
+        return value.reshape(shape), np.sqrt(np.maximum(variance, 0)).reshape(shape)
+
+    def _places(self, level: str) -> Array:
+        return membership(self.world.spine, level)
+
+
+def membership(spine: Spine, level: str) -> Array:
+    """Which lowest units lie in which unit of a level, ``(units, lowest units)``."""
+    home = spine.up(spine.levels[-1], level)
+    return (home[None, :] == np.arange(spine.units(level))[:, None]).astype(float)
+
+
+def gls(world: World, held: Held, bounds: Mapping[str, Bounds]) -> DenseGls:
+    """Least squares over all leaf cells that bounds allow, with known totals as equations (a KKT system)."""
+    schema, spine = world.schema, world.spine
+    lowest = bounds[spine.levels[-1]]
+    free = np.flatnonzero(((lowest.upper[:, lowest.group] > 0) & lowest.possible).ravel())
+    size = spine.units(spine.levels[-1]) * schema.cells
+    normal, rhs = np.zeros((size, size)), np.zeros(size)
+    for (level, name), (values, variance) in held.items():
+        weight = np.repeat(1 / variance, values.shape[1])
+        rows = np.kron(membership(spine, level), dense(schema, schema.query(name)))
+        normal += rows.T @ (weight[:, None] * rows)
+        rhs += rows.T @ (weight * np.where(weight > 0, values.ravel(), 0))
+    known = [lv for lv in spine.levels if bounds[lv].total is not None][-1:]
+    equations, totals = np.zeros((0, len(free))), np.zeros(0)
+    for level in known:
+        equations = np.kron(membership(spine, level), np.ones((1, schema.cells)))[:, free]
+        totals = np.asarray(bounds[level].total, dtype=float)
+        some = equations.any(axis=1)
+        equations, totals = equations[some], totals[some]
+    n = len(free)
+    system = np.block([[normal[np.ix_(free, free)], equations.T], [equations, np.zeros((len(totals),) * 2)]])
+    inverse = np.linalg.inv(system)
+    mean, covariance = np.zeros(size), np.zeros((size, size))
+    mean[free] = (inverse @ np.concatenate([rhs[free], totals]))[:n]
+    covariance[np.ix_(free, free)] = inverse[:n, :n]
+    return DenseGls(world, mean, covariance)
+
+
+def compare(world: World, found: Passes, oracle: DenseGls, *, mean: float, error: float) -> None:
+    for level in world.spine.levels:
+        for query in queries(world.schema, *ASKED[world.schema.name]):
+            value, deviation = full.answers(found.modes, found.unbiased[level], query)
+            expected, of_oracle = oracle.answers(level, query)
+            assert np.abs(value - expected).max() < mean, (level, query.name)
+            assert np.abs(deviation - of_oracle).max() < error, (level, query.name)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("schema", SCHEMAS.values(), ids=list(SCHEMAS))
+def test_two_passes_are_dense_generalised_least_squares(schema: Schema, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    world = random_world(rng, schema, random_spine(rng, 3, 3), empty=0.5)
+    held, bounds = measured(world, rng, unmeasured=True), world.bounds()
+    found = passes(world, held, bounds, ASKED[schema.name])
+    compare(world, found, gls(world, held, bounds), mean=1e-4, error=1e-5)
+
+
+@pytest.mark.parametrize("level", ["L0", "L1"])
+@pytest.mark.parametrize("schema", SCHEMAS.values(), ids=list(SCHEMAS))
+def test_known_totals_are_equations(schema: Schema, level: str) -> None:
+    rng = np.random.default_rng(11)
+    world = random_world(rng, schema, random_spine(rng, 4, 2), empty=0.3)
+    held, bounds = measured(world, rng), world.bounds(level)
+    found = passes(world, held, bounds, ASKED[schema.name])
+    # a known total is a measurement of variance 1e-4: a standard error of 0.01 in place of none
+    compare(world, found, gls(world, held, bounds), mean=0.01, error=0.012)
+    value, deviation = full.answers(found.modes, found.unbiased[level], schema.query("total"))
+    assert np.abs(value[:, 0] - world.truth[level].totals()).max() < 0.01
+    assert deviation.max() < 0.011
+
+
+def test_where_a_support_is_empty_nothing_is_said_and_nothing_spoilt() -> None:
+    rng = np.random.default_rng(3)
+    world = random_world(rng, SMALL, random_spine(rng, 3, 3), empty=1.0, facilities=0.2)
+    held, bounds = measured(world, rng), world.bounds()
+    lowest = bounds[world.spine.levels[-1]]
+    nobody = ~(lowest.upper > 0).any(axis=1)
+    assert nobody.any() and not nobody.all()
+    found = passes(world, held, bounds, ASKED["small"])
+    compare(world, found, gls(world, held, bounds), mean=1e-4, error=1e-5)
+    value, deviation = full.answers(found.modes, found.unbiased[world.spine.levels[-1]], SMALL.query("detailed"))
+    assert not value[nobody].any() and not deviation[nobody].any()
+
+
+def test_an_only_child_knows_what_its_parent_knows() -> None:
+    spine = Spine(("L0", "L1"), (np.array(["R"]), np.array(["R00"])), (np.zeros(1, np.int64), np.zeros(1, np.int64)))
+    rng = np.random.default_rng(4)
+    world = random_world(rng, GROUPED, spine, empty=0.0)
+    found = passes(world, measured(world, rng), world.bounds())
+    for query in queries(GROUPED):
+        above, below = (full.answers(found.modes, found.unbiased[lv], query) for lv in spine.levels)
+        assert np.allclose(above[0], below[0], atol=1e-5) and np.allclose(above[1], below[1], atol=1e-5)
+
+
+def test_children_add_up_to_their_parents() -> None:
+    rng = np.random.default_rng(5)
+    world = random_world(rng, SMALL, random_spine(rng, 4, 3))
+    found = passes(world, measured(world, rng), world.bounds("L1"))
+    for depth in range(1, 4):
+        up, level = world.spine.levels[depth - 1 : depth + 1]
+        total = np.zeros_like(found.unbiased[up].mean)
+        np.add.at(total, world.spine.parent[depth], found.unbiased[level].mean)
+        assert np.allclose(total, found.unbiased[up].mean, atol=1e-3)
+
+
+def test_more_measurements_never_make_an_answer_less_sure() -> None:
+    rng = np.random.default_rng(6)
+    world = random_world(rng, SMALL, random_spine(rng, 3, 3))
+    held, bounds = measured(world, rng), world.bounds()
+    found = passes(world, held, bounds)
+    for level in world.spine.levels:
+        for name in MEASURED["small"]:
+            _, deviation = full.answers(found.modes, found.unbiased[level], SMALL.query(name))
+            alone = np.sqrt(held[level, name][1])[:, None]
+            assert (deviation <= alone + 1e-6).all()
+            assert (deviation < 0.99 * alone).any()
+
+
+# --- coverage ------------------------------------------------------------------------------------------------
+
+
+def test_standard_errors_are_those_of_repeated_noise_and_a_tenth_less_would_be_noticed() -> None:
+    """Estimates are linear in the noise: over many draws each standardised error has mean 0 and variance 1."""
+    rng, entropy, repeats = np.random.default_rng(7), seeded(7), 1200
+    world = random_world(rng, SMALL, random_spine(rng, 3, 2), empty=0.4)
+    sigma_sq = {name: Fraction(7 + 12 * i, 2) for i, name in enumerate(MEASURED["small"])}
+    bounds, query, level = world.bounds(), SMALL.query("home * race"), "L1"
+    true = world.truth[level].answer(query)
+    squares, sums = np.zeros(true.shape), np.zeros(true.shape)
+    for _ in range(repeats):
+        held: Held = {}
+        for lv in world.spine.levels:
+            for name, s in sigma_sq.items():
+                exact = world.truth[lv].answer(SMALL.query(name))
+                noise = discrete_gaussian.sample(s, exact.size, entropy).reshape(exact.shape)
+                held[lv, name] = exact + noise, np.full(len(exact), discrete_gaussian.variance(s))
+        found = passes(world, held, bounds)
+        value, deviation = full.answers(found.modes, found.unbiased[level], query)
+        uncertain = deviation > 1e-6
+        assert np.array_equal(value[~uncertain], true[~uncertain])  # nobody can be there
+        z = np.divide(value - true, deviation, out=np.zeros_like(value), where=uncertain)
+        squares, sums = squares + z**2, sums + z
+    squares, sums = squares[uncertain], sums[uncertain]
+    assert len(squares) >= 9
+    low, high = chi2.ppf([1e-6, 1 - 1e-6], repeats)
+    assert (squares > low).all() and (squares < high).all()
+    assert (np.abs(sums) < 5 * np.sqrt(repeats)).all()
+    # power: were the errors a tenth smaller or larger than they should be, most answers would show it
+    assert np.mean(squares / 0.9**2 > high) > 0.5 and np.mean(squares / 1.1**2 < low) > 0.4
