@@ -38,6 +38,7 @@ Array = NDArray[np.float64]
 
 _RELAX = 1.6  # over-relaxation
 _FEASIBLE = 1e-5  # largest disagreement of the copies, in persons
+_RESIDUAL = 1e-3  # largest violation of a bound by the answer, in persons
 _CHECK = 10  # iterations between looks at the residuals
 _FIRST = 2.5  # the first rho, in curvatures of one cell
 _BALANCE = 5.0  # a weight moves when its residuals differ by more than this,
@@ -74,8 +75,12 @@ def children_qp(
     x = problem.repaired()
     gap, residual = problem.certificate(x)
     # The reported status rests on the certificate alone, not on the iteration's own stopping rule.
-    status = Status.OPTIMAL if gap <= 10 * tol and residual <= 1e-3 else Status.INACCURATE
+    status = Status.OPTIMAL if _good(gap, residual, tol) else Status.INACCURATE
     return Solution(x, status, gap, residual, iterations, perf_counter() - began)
+
+
+def _good(gap: float, residual: float, tol: float) -> bool:
+    return gap <= tol and residual <= _RESIDUAL
 
 
 @dataclass
@@ -155,7 +160,7 @@ class _Problem:
             self._advance(step, look)
             if not look:
                 continue
-            if max(self.z.off, self.v.off) <= _FEASIBLE and self.certificate(self.repaired())[0] <= tol:
+            if max(self.z.off, self.v.off) <= _FEASIBLE and _good(*self.certificate(self.repaired()), tol):
                 break
             if k >= due:
                 due = k + max(_ADAPT, int(_GROW * k))
