@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from fractions import Fraction
 from typing import Any
 
 from das.model.solution import Certificate
@@ -23,13 +24,14 @@ def facts(
         "private": privacy["private"],
         "neighbours": privacy["neighbours"],
         "mechanism": privacy["mechanism"],
-        "invariants": [f"{c['constraint']} ({c['level']})" for c in privacy["outside_the_guarantee"]],
+        "invariants": [f"{c['constraint']} of {c['universe']}, {c['level']}" for c in privacy["outside_the_guarantee"]],
         "stages": [Stage(name=s["name"], seconds=s["seconds"], peak_mb=s["peak_mb"]) for s in stages],
         "certificates": certificates,
     }
     guarantee = list(privacy["guarantee"].values())[-1]  # of all universes together
     if "rho" in privacy:
-        out["rho"] = privacy["rho"]["total"]
+        total = Fraction(privacy["rho"]["total"])
+        out["rho"] = f"{total} (about {float(total):.4f})"
         out["epsilon"] = [
             Epsilon(method=m, delta=row["delta"], epsilon=row[m])
             for row in guarantee["epsilon"]
