@@ -24,7 +24,7 @@ from das.accounting.statement import statement
 from das.engine import Progress, Silent, executor
 from das.errors import InputError, PrivacyError, ReleaseError, SpecError, UserError
 from das.evaluate import evaluate
-from das.files import errors_csv, microdata_reading, nmf, run_directory, truth
+from das.files import errors_csv, microdata_reading, nmf, published_layout, run_directory, truth
 from das.files import spine as spine_file
 from das.files.extract import read
 from das.files.ledger import LedgerFile, digest_of
@@ -59,15 +59,18 @@ class Prepared:
     truth: Mapping[str, Truth]
     constraints: Mapping[str, tuple[Constraint, ...]]
     sources: tuple[Source, ...]
+    notes: tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a run has written, and how well it did (``rows`` by universe; empty without the truth)."""
+    """What a run has written, and how well it did (``rows`` by universe; empty without the truth). ``notes``: what
+    of published files could not be taken over as it stands."""
 
     directory: RunDirectory
     rows: Mapping[str, Sequence[ErrorRow]]
     seconds: float
+    notes: tuple[str, ...] = ()
 
 
 def run(
@@ -117,7 +120,7 @@ def prepare(spec: RunSpec, paths: Sequence[Path], stages: Stages, progress: Prog
         counted = {name: histograms(r, unit, spine) for name, r in records.items()}
         structures = _at_units(extract.blocks.structures, unit, spine)
         constraints = {u.name: _constraints(spec, u, spine, counted[u.name], structures) for u in spec.universes}
-    return Prepared(spine, counted, constraints, extract.sources)
+    return Prepared(spine, counted, constraints, extract.sources, extract.notes)
 
 
 def run_prepared(
@@ -142,8 +145,8 @@ def run_prepared(
     with stages("measure"):
         events, lost = _measured(spec, prepared, directory, noise, progress, accept_spent)
     privacy = statement(
-        events, spec.persons.plan.neighbours, spec.budget.delta, prepared.constraints, noise.name, noise.private, lost
-    )
+        events, spec.persons.plan.neighbours, spec.budget.delta, prepared.constraints, noise.name, noise.private,
+                        lost, prepared.notes)  # fmt: skip
     run_directory.write_json(directory.release / "privacy.json", privacy)
     released, certificates = _post_process(directory.release, directory.release, workers, stages, progress)
     for name, levels in prepared.truth.items():
@@ -154,8 +157,7 @@ def run_prepared(
                  {lv: c.estimation for lv, c in certificates["persons"].items()})  # fmt: skip
     page |= {"version": version("topdown-das"), "digest": specification.digest(spec)}
     run_directory.write_text(directory.report, html(rows["persons"], page, rows.get("units", ())))
-    run_directory.write_json(
-        directory.manifest,
+    directory.write_manifest(
         {
             "name": spec.run.name,
             "private": noise.private,
@@ -173,28 +175,36 @@ def run_prepared(
 
 
 def estimate_from(release: Path, out: Path, *, workers: int = 1, progress: Progress | None = None) -> Outcome:
-    """Everything after measurement, from the files of a release alone."""
+    """Everything after measurement, from the files of a release alone: of ours, or in the Bureau's layout."""
     progress, stages, directory = progress or Silent(), Stages(), RunDirectory(out)
     directory.refuse_if_taken()
-    if not (release / "spec.toml").is_file():
-        raise ReleaseError("this is no release: it has no spec.toml", where=release,
-                           remedy="give the folder release/ of a run")  # fmt: skip
+    given = release
+    if published_layout.is_published(release):
+        progress.stage("convert", None)
+        with stages("convert"):
+            published_layout.convert(release, directory.release)
+        release = directory.release
+    elif not (release / "spec.toml").is_file():
+        raise ReleaseError("this is no release: it has no spec.toml, and no folders <Level>.parquet", where=release,
+                           remedy="give the folder release/ of a run, or noisy measurement files in the "
+                                  "Bureau's layout")  # fmt: skip
     opened = open_release(release)
-    directory.create(confidential=False)
-    directory.copy_from(release, "spec.toml", "privacy.json")
+    if release == given:
+        directory.create(confidential=False)
+        directory.copy_from(release, "spec.toml", "privacy.json")
+    privacy = run_directory.read_json(release / "privacy.json")
     _, certificates = _post_process(release, directory.release, workers, stages, progress)
     source = {
         "name": opened.spec.run.name,
-        "private": run_directory.read_json(release / "privacy.json")["private"],
-        "release": str(release),
+        "private": privacy["private"],
+        "release": str(given),
         "spec_digest": specification.digest(opened.spec),
     }
-    run_directory.write_json(
-        directory.manifest,
+    directory.write_manifest(
         source | {"version": version("topdown-das"), "stages": stages.done,
                   "certificates": _certificates(certificates), "outputs": directory.digests()},
     )  # fmt: skip
-    return Outcome(directory, {}, stages.seconds)
+    return Outcome(directory, {}, stages.seconds, tuple(privacy.get("notes", ())))
 
 
 def evaluate_run(run: Path, progress: Progress | None = None) -> dict[str, list[ErrorRow]]:
@@ -332,7 +342,7 @@ def _constraints(
     """What is published exactly. These are the only values of the truth that leave without noise."""
     lowest = spine.levels[-1]
     if u.name == "units":
-        return (_total(truth_by_level, lowest, "housing units of each unit are invariant"),)
+        return (_total(truth_by_level, lowest, "housing units", f"the number of housing units of every {lowest}"),)
     out = []
     wanted = spec.constraints
     low_high = geography.lowest(
@@ -340,16 +350,18 @@ def _constraints(
     )
     if low_high is not None:
         dwelling = str(u.schema.dwelling)
-        for name, sign, bound in (("lb", ">=", low_high[0]), ("ub", "<=", low_high[1])):
-            out.append(Constraint(f"{dwelling}_total_{name}", lowest, dwelling, sign, Kind.INVARIANT, bound))
+        low = f"the number of group-quarters facilities of each type in every {lowest}, each holding somebody"
+        high = f"the number of housing units and of facilities in every {lowest} (times 99,999 persons at most)"
+        for name, sign, bound, says in (("lb", ">=", low_high[0], low), ("ub", "<=", low_high[1], high)):
+            out.append(Constraint(f"{dwelling}_total_{name}", lowest, dwelling, sign, Kind.INVARIANT, bound, says))
     if wanted.total is not None:
-        out.append(_total(truth_by_level, wanted.total, "totals of this level are invariant"))
+        out.append(_total(truth_by_level, wanted.total, "persons", f"the number of persons of every {wanted.total}"))
     return tuple(out)
 
 
-def _total(truth_by_level: Truth, level: str, reason: str) -> Constraint:
-    totals = truth_by_level[level].open(reason).totals()
-    return Constraint("total", level, "total", "=", Kind.INVARIANT, totals[:, None])
+def _total(truth_by_level: Truth, level: str, what: str, says: str) -> Constraint:
+    totals = truth_by_level[level].open(f"totals of {what} at this level are invariant").totals()
+    return Constraint("total", level, "total", "=", Kind.INVARIANT, totals[:, None], f"{says}, exactly")
 
 
 def _truth_path(directory: RunDirectory, universe: str) -> Path:

@@ -21,6 +21,7 @@ def statement(
     entropy: str,
     private: bool,
     lost: Mapping[str, Sequence[Event]] | None = None,
+    notes: Sequence[str] = (),
 ) -> dict[str, Any]:
     """``events`` and ``constraints`` by universe; ``lost`` those of interrupted attempts, spent for nothing but spent. All totals
     are exact sums of both; epsilon figures are conversions."""
@@ -37,14 +38,36 @@ def statement(
         mechanism.currency: {**{u: str(c) for u, c in spent.items()}, "total": str(total)},
         "guarantee": guarantees(mechanism, spent, delta),
         "outside_the_guarantee": [
-            {"universe": u, "constraint": c.name, "level": c.level, "query": c.query, "sign": c.sign}
+            {"universe": u, "constraint": c.name, "level": c.level, "query": c.query, "sign": c.sign, "says": c.says}
             for u, cs in constraints.items()
             for c in cs
             if c.kind is Kind.INVARIANT
         ],
+        "what_this_means": [*_meaning(neighbours, constraints, list(every)), *notes],
         "ledger": [_line(e) for es in events.values() for e in es],
         "spent_by_interrupted_attempts": [_line(e) for es in lost.values() for e in es],
     }
+
+
+def _meaning(
+    neighbours: Neighbours, constraints: Mapping[str, Sequence[Constraint]], universes: Sequence[str]
+) -> list[str]:
+    """What a reader must know beside the numbers."""
+    differ = "one record replaced by another" if neighbours is Neighbours.BOUNDED else "one record added or removed"
+    out = [
+        f"Neighbours are data sets with {differ}, that agree on everything listed as outside the guarantee and on "
+        "the list of places (spine.parquet).",
+        "The bits of the noise come from a cryptographic generator: the guarantee is computational, as with any such.",
+        "This is the cost of this release alone. Other releases from the same records add their own.",
+    ]
+    if len(universes) > 1:
+        out.append("The total is about one record of each universe. Someone who moves from one housing unit to a vacant "
+                   "one changes two records of housing units.")  # fmt: skip
+    totals = [c for cs in constraints.values() for c in cs if c.name == "total"]
+    if neighbours is Neighbours.UNBOUNDED and totals:
+        out.append("No two data sets that differ by one record added or removed agree on totals that are invariant: with "
+                   "these, the guarantee is that of the noise, not of the release.")  # fmt: skip
+    return out
 
 
 def guarantees(mechanism: Mechanism, spent: Mapping[str, Fraction], delta: Fraction) -> dict[str, Any]:

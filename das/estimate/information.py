@@ -42,7 +42,8 @@ Array = NDArray[np.float64]
 
 #: The weight of a known total: a measurement of variance 1e-4 (much more would cost digits, not add any).
 EXACT = 1e4
-#: A precision for what nothing measures, so that every matrix has an inverse.
+#: A precision for what nothing measures, so that every matrix has an inverse. It is a prior centred on zero, so it
+#: must not touch units whose every cell is measured: at a national cell it would weigh hundreds of persons.
 VAGUE = 1e-9
 #: As in :mod:`das.estimate.topdown`.
 LEAST_VARIANCE = 0.01
@@ -89,14 +90,17 @@ def own(
     """The information of units ``start:stop``: their own measurements, known totals, and their children's."""
     units = stop - start
     allowed = support(modes, bounds)
-    precision = np.full((units, len(modes.kinds), modes.d, modes.d), 0.0) + VAGUE * np.eye(modes.d)
+    precision = np.zeros((units, len(modes.kinds), modes.d, modes.d))
+    whole = np.full(units, below is not None)  # something tells every cell apart
     rhs = np.zeros((units, modes.d, int(np.prod(modes.sizes, dtype=int))))
     for name, query in queries.items():
         m = source.read(level, name, start, stop)
         weight = 1.0 / np.maximum(m.variance, LEAST_VARIANCE)
+        whole |= (weight > 0) & all(g.is_detailed for g in query.groupings)
         precision += weight[:, None, None, None] * modes.query(query)
         rhs += (weight[:, None] * np.where(weight[:, None] > 0, m.values, 0))[:, modes.answers(query)]
     rhs = rhs.reshape(units, modes.d, *modes.sizes)
+    precision += VAGUE * np.eye(modes.d) * ~whole[:, None, None, None]
     if below is not None:
         k = modes.inverse(below.covariance, allowed)
         precision += k

@@ -86,6 +86,11 @@ class _Informed(_Family):
             answers = _Answers(total, mu.sum(axis=flat)[:, None], variance)
             x = self._spread(self._solve_groups([answers], [], method))
             carried.append((total, _sum_to(x, total.index[self.cell], 1)))
+        if self.parent is None and self.bounds.total is None:
+            # no parent and no known total: the total is what everything below says it is
+            mu = posterior(self.modes, self.information)[1]
+            known = np.maximum(mu.sum(axis=tuple(range(1, mu.ndim))), self.bounds.lower.sum(axis=1))
+            carried.append((self.modes.schema.query("total"), known[:, None]))
         group = self.bounds.group[self.cell]
         rows, lower, upper = self._group_rows(group)
         for _, target in carried:

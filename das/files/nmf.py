@@ -13,6 +13,7 @@ cut into two or four row groups where that brings the values of each below 257.
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
@@ -75,6 +76,9 @@ def _publish(draft: Path, final: Path) -> None:
     final.parent.mkdir(parents=True, exist_ok=True)
     if final.exists():
         shutil.rmtree(final)
+    for path in draft.rglob("*.parquet"):  # on disk before the ledger says that it is
+        with path.open("rb") as file:
+            os.fsync(file.fileno())
     draft.rename(final)
 
 

@@ -64,6 +64,12 @@ RANGES = {
     "RTYPE": (3, 5),
 }  # fmt: skip
 
+#: For the privacy statement.
+NOTES = (
+    "The places are the blocks that have persons in the file, and dwellings are taken to be there where somebody lives "
+    "in them.",
+)
+
 
 def read(paths: Sequence[Path], schema: Schema, *, progress: Progress | None = None) -> Extract:
     """Read all persons' files among ``paths``. ``schema`` has attributes among those of ``PL94``."""
@@ -95,6 +101,7 @@ def read(paths: Sequence[Path], schema: Schema, *, progress: Progress | None = N
         Confidential(Records(schema, block, cells[cell], count)),
         None,
         sources(used),
+        NOTES,
     )
 
 

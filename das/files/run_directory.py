@@ -55,6 +55,11 @@ class RunDirectory:
         files = sorted(p for p in self.root.rglob("*") if p.is_file() and p != self.manifest)
         return {str(p.relative_to(self.root)): _digest(p) for p in files}
 
+    def write_manifest(self, value: Mapping[str, Any]) -> None:
+        """Its owner's alone: digests of the input, and of what is confidential, could confirm a guess."""
+        write_json(self.manifest, value)
+        self.manifest.chmod(0o600)
+
     def read_manifest(self) -> dict[str, Any]:
         return read_json(self.manifest)
 

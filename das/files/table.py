@@ -45,6 +45,12 @@ SUFFIXES = (".csv", ".txt", ".psv", ".tsv", ".parquet")
 MERGE = 1 << 22  #: counts that wait before they are merged
 CELL, COUNT, UNITS = "das:cell", "das:count", "das:units"  #: names that no level of a geography has
 
+#: For the privacy statement.
+NOTES = (
+    "The list of places is that of the places that occur in the table: that a place has a record at all is published "
+    "exactly. List empty places with a count of 0 to hide it.",
+)
+
 
 @dataclass
 class Columns:
@@ -255,6 +261,7 @@ def _extract(table: pa.Table, meaning: Columns, schema: Schema, read_from: tuple
         Confidential(Records(schema, block[some], cell[some], count[some])),
         None,
         read_from,
+        NOTES,
     )
 
 

@@ -105,6 +105,14 @@ class Plan:
     neighbours: Neighbours
     draws: tuple[Draw, ...]
 
+    def __post_init__(self) -> None:
+        for d in self.draws:
+            if d.cost <= 0 or d.scale != _scale(d.cost, self.mechanism, self.neighbours):
+                raise PrivacyError(
+                    f"noise of scale {d.scale} does not cost {d.cost} under {self.neighbours.value} neighbours",
+                    where=f"plan, {d.query!r} at {d.level!r}",
+                )
+
     @staticmethod
     def of(total: Fraction, mechanism: Mechanism, neighbours: Neighbours, allocation: Allocation) -> Plan:
         """Split ``total`` (rho or epsilon) by the allocation.

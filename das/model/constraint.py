@@ -38,6 +38,7 @@ class Constraint:
     sign: str
     kind: Kind
     bound: NDArray[np.int64]
+    says: str = ""  #: what it tells a reader of the release, in words
 
     def __post_init__(self) -> None:
         if self.sign not in ("=", "<=", ">="):

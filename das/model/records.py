@@ -74,9 +74,14 @@ class Source:
 
 @dataclass(frozen=True)
 class Extract:
-    """What a reader returns: public blocks, confidential persons and (where given) housing units."""
+    """What a reader returns: public blocks, confidential persons and (where given) housing units.
+
+    ``notes`` are sentences for the privacy statement: what a record is after the reader's work, and what the
+    reader took from the records for public structure.
+    """
 
     blocks: Blocks
     persons: Confidential[Records]
     units: Confidential[Records] | None
     sources: tuple[Source, ...]
+    notes: tuple[str, ...] = ()

@@ -24,7 +24,9 @@ def facts(
         "private": privacy["private"],
         "neighbours": privacy["neighbours"],
         "mechanism": privacy["mechanism"],
-        "invariants": [f"{c['constraint']} of {c['universe']}, {c['level']}" for c in privacy["outside_the_guarantee"]],
+        "invariants": [
+            c["says"] or f"{c['constraint']} of {c['universe']}, {c['level']}" for c in privacy["outside_the_guarantee"]
+        ],
         "stages": [Stage(name=s["name"], seconds=s["seconds"], peak_mb=s["peak_mb"]) for s in stages],
         "certificates": certificates,
     }

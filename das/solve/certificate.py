@@ -11,7 +11,8 @@ parent is
 .. math:: P - D = \sum_c \tfrac12 e_c'G_c^{-1}e_c + \lambda_c'x_c + (Bx_c - l_c)'\mu_c^+ + (u_c - Bx_c)'\mu_c^- ,
 
 a sum of small terms: P and D themselves may have twelve equal digits. As :math:`P - P^* \ge \tfrac12\|x - x^*\|_G^2`,
-the gap also bounds the distance to the optimum, in standard deviations of the measurements.
+the gap also bounds the distance to the optimum, in standard deviations of the measurements. (For a point within the
+bounds: one that is outside by the stated residual can have negative terms, so the absolute value is reported.)
 
 *Relative to what.* P lacks the constant of a least-squares problem, so :math:`|P|` grows with the square of the
 population and says nothing of the misfit. The gap is divided by :math:`\max(1, \min(|P|, E))`, where

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 from ortools.graph.python import min_cost_flow
 
-from das.errors import InfeasibleError
+from das.errors import InfeasibleError, SolverError
 from das.model.solution import Solution, Status
 
 Ints = NDArray[np.int64]
@@ -271,8 +271,11 @@ class _Network:
         flow.add_arcs_with_capacity_and_unit_cost(tail, head, capacity, cost)
         flow.set_nodes_supplies(np.arange(len(supply)), supply)
         flow.set_node_supply(sink, -demand)
-        if flow.solve() != flow.OPTIMAL:
+        status = flow.solve()
+        if status == flow.INFEASIBLE:
             return None
+        if status != flow.OPTIMAL:
+            raise SolverError(f"the flow solver ended with status {status}", where="round_children")
         flows: Ints = flow.flows(np.arange(len(tail)))
         return None if (flows[forced] < capacity[forced]).any() else flows
 

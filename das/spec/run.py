@@ -227,6 +227,12 @@ class RunSpec(_Part):
         if self.constraints.total is not None and self.constraints.total not in levels:
             raise SpecError(f"{self.constraints.total!r} is not a level", where="constraints.total",
                             remedy=f"the levels are {', '.join(levels)}")  # fmt: skip
+        if self.estimation.method == "full-information":
+            for u in self.universes:
+                if not any(u.schema.query(d.query).answers == u.schema.cells for d in u.plan.at(levels[-1])):
+                    raise SpecError(f"full information needs the detailed query at {levels[-1]!r} ({u.name})",
+                                    where="estimation.method",
+                                    remedy="measure 'detailed' there, or use the method 'topdown'")  # fmt: skip
         for name in self.rounding.chain or ():
             self.schema_built.query(name)
         _ = self.universes

@@ -88,8 +88,15 @@ def test_only_invariants_are_listed_as_outside_the_guarantee() -> None:
     )
     out = state({"persons": [event(Fraction(1))]}, constraints=constraints)
     assert out["outside_the_guarantee"] == [
-        {"universe": "persons", "constraint": "total", "level": "State", "query": "total", "sign": "="},
-        {"universe": "persons", "constraint": "hhgq_total_lb", "level": "Block", "query": "hhgq", "sign": ">="},
+        {"universe": "persons", "constraint": "total", "level": "State", "query": "total", "sign": "=", "says": ""},
+        {
+            "universe": "persons",
+            "constraint": "hhgq_total_lb",
+            "level": "Block",
+            "query": "hhgq",
+            "sign": ">=",
+            "says": "",
+        },
     ]
 
 

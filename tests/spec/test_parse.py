@@ -436,3 +436,11 @@ def test_the_last_override_wins_and_several_make_one_change() -> None:
 )
 def test_an_override_that_is_wrong_is_named(override: str, part: str) -> None:
     assert part in fault(BASE, override)
+
+
+def test_full_information_needs_the_detailed_query_at_the_lowest_level() -> None:
+    informed = "estimation.method=full-information"
+    with pytest.raises(SpecError, match="full information needs the detailed query at 'Block'"):
+        parse(BASE, where="run.toml", overrides=[informed])
+    head, tail = BASE.split("[budget.queries.Block]\n")
+    parse(head + "[budget.queries.Block]\n" + tail.replace("total", "detailed"), where="run.toml", overrides=[informed])
