@@ -145,14 +145,27 @@ def check(config: Path, changes: tuple[str, ...], as_json: bool) -> None:
 
 
 @main.command()
-@click.option("--from", "release", type=PATH, required=True, help="The folder release/ of a run.")
+@click.option(
+    "--from",
+    "release",
+    type=PATH,
+    required=True,
+    help="The folder release/ of a run, or a folder of <Level>.parquet folders as the Bureau publishes.",
+)
 @click.option("--out", type=PATH, required=True, help="A new or empty folder.")
 @_run_options
 @_guarded
 def estimate(release: Path, out: Path, workers: int, quiet: bool) -> None:
-    """Everything after measurement, from a release's noisy measurements alone."""
+    """Everything after measurement, from a release's noisy measurements alone.
+
+    The release may be one of ours, or noisy measurement files of redistricting persons or housing units in the
+    layout of the Bureau's publication (US.parquet/DPQuery/..., State.parquet/...), without anything beside them:
+    spine, variances and constraints are then read off the files, and written with the result.
+    """
     with Live(quiet) as progress:
         outcome = pipeline.estimate_from(release, out, workers=workers, progress=progress)
+    for note in outcome.notes:
+        click.echo(f"das: note: {note}", err=True)
     click.echo(f"written in {outcome.seconds:.1f} s: {outcome.directory.release}")
 
 

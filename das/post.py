@@ -68,8 +68,8 @@ class Opened:
         if f"{dwelling}_lb" in lowest:
             low_high = (lowest[f"{dwelling}_lb"][1], lowest[f"{dwelling}_ub"][1])
         known = [level for level in self.spine.levels if "total" in found[level]]
-        total = found[known[0]]["total"][1][:, 0] if known else None
-        return geography.bounds(universe.schema, self.spine, low_high, total, known[0] if known else None)
+        total = found[known[-1]]["total"][1][:, 0] if known else None  # the lowest: those above are its sums
+        return geography.bounds(universe.schema, self.spine, low_high, total, known[-1] if known else None)
 
     def _check_constraints(self, universe: Universe, found: Mapping[str, Mapping[str, object]]) -> None:
         """The constraints that the privacy statement lists are those of the files."""
