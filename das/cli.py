@@ -13,13 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.console import Console
 
 from das import pipeline
 from das import spec as specification
 from das.accounting import margins
 from das.accounting.statement import guarantees
-from das.console import Live, compare_table, headline_table, plan_table, records_table
+from das.console import Live, compare_table, console, headline_table, plan_table, records_table
 from das.errors import DasError, UserError
 from das.evaluate import headline
 from das.files import errors_csv, fetch, nmf_frame, run_directory, simulate_1940, simulate_2010
@@ -111,11 +110,11 @@ def run(
         outcome = pipeline.run(
             spec, out, paths=paths, workers=workers, progress=progress, resume=resume, accept_spent=accept_spent
         )
-    console = Console()
+    screen = console()
     if spec.run.seed is not None:
-        console.print("[bold red]NOT PRIVATE: this run was seeded.[/]")
-    console.print(headline_table(headline(outcome.rows["persons"])))
-    console.print(f"written in {outcome.seconds:.1f} s:", highlight=False)
+        screen.print("[bold red]NOT PRIVATE: this run was seeded.[/]")
+    screen.print(headline_table(headline(outcome.rows["persons"])))
+    screen.print(f"written in {outcome.seconds:.1f} s:", highlight=False)
     click.echo(f"  release  {outcome.directory.release}   (safe to publish under the guarantee in privacy.json)")
     click.echo(f"  report   {outcome.directory.report}   (confidential)")
 
@@ -132,7 +131,7 @@ def check(config: Path, changes: tuple[str, ...], as_json: bool) -> None:
     promise = guarantees(spec.persons.plan.mechanism, costs, spec.budget.delta)
     rows = {name: margins.table(p) for name, p in plans.items()}
     if not as_json:
-        Console().print(plan_table(spec.run.name, plans, rows, promise))
+        console().print(plan_table(spec.run.name, plans, rows, promise))
         return
     scale = "sigma_sq" if spec.persons.plan.mechanism.currency == "rho" else "scale"
     lines = [
@@ -179,7 +178,7 @@ def evaluate(run_dir: Path, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps({u: [vars(r) for r in rs] for u, rs in rows.items()}))
     else:
-        Console().print(headline_table(headline(rows["persons"])))
+        console().print(headline_table(headline(rows["persons"])))
         click.echo(f"written: {RunDirectory(run_dir).errors}")
 
 
@@ -193,7 +192,7 @@ def compare(run_dir: Path, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps([vars(r) for r in rows]))
     else:
-        Console().print(compare_table(rows))
+        console().print(compare_table(rows))
 
 
 @main.command()
@@ -278,7 +277,7 @@ def summary(path: Path, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(rows))
     else:
-        Console().print(records_table("Noisy measurements", rows))
+        console().print(records_table("Noisy measurements", rows))
 
 
 @nmf.command()

@@ -15,6 +15,15 @@ from das.evaluate import Headline
 from das.model.budget import Plan
 from das.model.result import ErrorRow
 
+#: Columns of output that goes to no terminal.
+WIDE = 160
+
+
+def console() -> Console:
+    """Standard output: as wide as the terminal, or wide enough for any table where it is a file or a pipe."""
+    plain = Console()
+    return plain if plain.is_terminal else Console(width=WIDE)
+
 
 class Live:
     """A line for each stage, on stderr; silent when quiet or not on a terminal."""
