@@ -235,6 +235,7 @@ def _measured(
 ) -> tuple[dict[str, tuple[Event, ...]], dict[str, tuple[Event, ...]]]:
     """Write the noisy measurements. Returns what was drawn for them, and what was drawn and lost before."""
     book = LedgerFile(directory.ledger)
+    _check_ledger(book, spec, prepared.spine)
     kept, lost = _history(book, directory, accept_spent)
     events = {}
     for u in spec.universes:
@@ -279,6 +280,28 @@ def _history(
                         remedy="measure again with --accept-spent (the privacy statement then names both "
                                "spendings), or give the run up")  # fmt: skip
     return kept, lost
+
+
+def _check_ledger(book: LedgerFile, spec: RunSpec, spine: Spine) -> None:
+    """Every draw in the ledger of an interrupted run is one of the plan's; a stage that was done has all, once."""
+    planned = {
+        (u.name, level): [
+            Event(u.name, level, d.query, spine.units(level), u.schema.query(d.query).answers, u.plan.mechanism,
+                  d.scale, d.cost)
+            for d in u.plan.at(level)
+        ]
+        for u in spec.universes for level in spine.levels
+    }  # fmt: skip
+    done = set()
+    for attempt in book.attempts():
+        stage = attempt.universe, attempt.level
+        due = planned.get(stage, [])
+        whole = attempt.digest is not None
+        if attempt.events != (due if whole else due[: len(attempt.events)]) or (whole and stage in done):
+            raise ReleaseError(f"what it says of {stage[0]} at {stage[1]} is not what the plan draws there",
+                               where=book.path, remedy="a ledger that was altered proves nothing: start a new run")  # fmt: skip
+        if whole:
+            done.add(stage)
 
 
 def _check_same(spec: RunSpec, prepared: Prepared, directory: RunDirectory) -> None:

@@ -6,9 +6,9 @@ column for each attribute, holding ``*`` (summed out), ``detailed``, or the name
 ``query_shape`` and ``value`` (lists of integers, C order); ``variance`` (float32) or ``sign``.
 
 A part holds one batch of units, with row groups of one query each, so that one query of one level is read
-without touching the others. Values are dictionary-encoded: up to 256 different ones take a byte each, which zstd
-packs to within a tenth of their entropy; more take nine bits or ten, which nothing packs. So a query's rows are
-cut into two or four row groups where that brings the values of each below 257.
+without touching the others. Values are dictionary-encoded: 129 to 256 different ones take a byte each, which zstd
+packs to within a tenth of their entropy; fewer or more take seven bits or nine, which nothing packs. So a query's
+rows are cut into two or four row groups where that brings the number of values into this range.
 """
 
 from __future__ import annotations
@@ -153,12 +153,11 @@ def _write_part(path: Path, tables: Sequence[pa.Table]) -> None:
     if wide:
         tables = [t.set_column(t.schema.get_field_index("value"), "value", t["value"].cast(pa.list_(pa.int64())))
                   for t in tables]  # fmt: skip
-    others = [n for n in tables[0].schema.names if n not in ("geocode", "value", "query_shape")]
     with pq.ParquetWriter(
         path,
         tables[0].schema,
         compression="zstd",
-        use_dictionary=[*others, "value.list.element", "query_shape.list.element"],
+        use_dictionary=["value.list.element"],  # the other columns hardly change: zstd alone is smaller
         column_encoding={"geocode": "DELTA_BYTE_ARRAY"},  # sorted codes share their beginnings
         write_statistics=["query_name"],
     ) as writer:
@@ -167,13 +166,13 @@ def _write_part(path: Path, tables: Sequence[pa.Table]) -> None:
 
 
 def _rows_of_a_group(table: pa.Table) -> int:
-    """All rows, a half or a quarter of them: what keeps the values of the first group to a byte each."""
+    """All rows, a half or a quarter of them: what makes the values of the first group a byte each."""
     rows = max(1, table.num_rows)
     values = table["value"].combine_chunks().flatten().to_numpy(zero_copy_only=False)
     width = len(values) // rows
     for parts in (1, 2, 4):
         part = -(-rows // parts)
-        if part * width >= 1 << 16 and len(pc.unique(pa.array(values[: part * width]))) <= 256:
+        if part * width >= 1 << 16 and 128 < len(pc.unique(pa.array(values[: part * width]))) <= 256:
             return part
     return rows
 

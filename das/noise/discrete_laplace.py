@@ -5,29 +5,34 @@ r"""The two-sided geometric (discrete Laplace) distribution, exactly, for every 
 With :math:`b = s/\varepsilon` it makes an integer query of :math:`L_1` sensitivity :math:`s`
 :math:`\varepsilon`-differentially private (Ghosh, Roughgarden and Sundararajan 2009). Sampled by
 :mod:`das.noise.inverse_cdf` from brackets of :math:`g_k = q^k`, with tail
-:math:`\sum_{k > K} g_k = g_K\, q/(1 - q)`.
+:math:`\sum_{k > K} g_k = g_K\, q/(1 - q)`. Scales beyond :data:`LARGEST` are drawn one at a time by
+:mod:`das.noise.rejection`: exact as well, and without a table.
 """
 
 from __future__ import annotations
 
 from fractions import Fraction
 from functools import lru_cache
-from math import exp
+from math import exp, expm1
 
 import numpy as np
 from numpy.typing import NDArray
 
 from das.errors import SpecError
+from das.noise import rejection
 from das.noise.entropy import Entropy
 from das.noise.inverse_cdf import InverseCdf, exp_minus, symmetric
 
-#: Beyond this scale the table of thresholds (about 100 b of them) no longer pays.
-LARGEST = Fraction(10**5)
+#: Beyond this scale the table of thresholds (about 90 b of them) no longer pays: there it takes a
+#: third of a second and 100 MB to make.
+LARGEST = Fraction(5000)
+#: Beyond this one, a draw may not fit an int64: 2^62 is 4,096 times this scale.
+_HOPELESS = Fraction(2**50)
 
 
 def weights(scale: Fraction, n: int) -> tuple[list[int], list[int], int]:
     """Brackets of ``exp(-k / scale)`` for k = 0..K, and a bound of the rest, for ``n``-bit thresholds."""
-    top = (n + 1) * (scale.numerator // scale.denominator + 1)  # exp(-K / b) < exp(-n) < 2^-n
+    top = -(-7 * n * (scale.numerator // scale.denominator + 1) // 10)  # exp(-K / b) <= exp(-0.7 n) < 2^-n
     p = n + 64 + 2 * top.bit_length()
     q_lo, q_hi = exp_minus(1 / scale, p)
     g_lo, g_hi = [1 << p], [1 << p]
@@ -49,16 +54,18 @@ def sample(scale: Fraction, size: int, entropy: Entropy) -> NDArray[np.int64]:
         raise TypeError(f"scale must be a Fraction, not {type(scale).__name__}: privacy depends on it exactly")
     if scale <= 0:
         raise ValueError(f"scale must be positive, not {scale}")
-    if scale > LARGEST:
+    if scale > _HOPELESS:
         raise SpecError(
-            f"noise of scale {float(scale):.3g} is beyond {float(LARGEST):.0e}",
+            f"noise of scale {float(scale):.3g} is beyond {float(_HOPELESS):.0e}",
             where="budget",
             remedy="give this query a larger share, or leave it out",
         )
+    if scale > LARGEST:
+        return np.fromiter((rejection.discrete_laplace(scale, entropy) for _ in range(size)), np.int64, count=size)
     return _sampler(scale).sample(size, entropy)
 
 
 def variance(scale: Fraction) -> float:
     """2 q / (1 - q)^2. For weights and intervals only."""
-    q = exp(-1 / float(max(scale, Fraction(1, 500))))  # below, it is less than 1e-200: no noise, but still positive
-    return 2 * q / (1 - q) ** 2
+    x = -1 / float(max(scale, Fraction(1, 500)))  # below, it is less than 1e-200: no noise, but still positive
+    return 2 * exp(x) / expm1(x) ** 2

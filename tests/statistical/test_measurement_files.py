@@ -1,0 +1,145 @@
+"""Whole measurement files against their ledger: each query's noise has the moments of its scale, and no run repeats
+another's."""
+
+from __future__ import annotations
+
+import json
+from fractions import Fraction
+from math import sqrt
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from das import pipeline, spec
+from das.engine import Silent
+from das.files import nmf, simulate_2010
+from das.files import spine as spine_file
+from das.files.run_directory import RunDirectory
+from das.noise import discrete_gaussian, discrete_laplace
+from das.stages import Stages
+
+Noise = dict[tuple[str, str], NDArray[np.int64]]
+KINDS = {
+    "bounded": (),
+    "unbounded": ("budget.neighbours=unbounded",),
+    "geometric": ("budget.mechanism=geometric", "budget.epsilon=4"),
+}
+
+
+@pytest.fixture(scope="module")
+def text(root: Path) -> str:
+    return (root / "configs" / "pl94-2010.toml").read_text(encoding="utf-8")
+
+
+def parsed(text: str, kind: str) -> spec.RunSpec:
+    if kind == "geometric":
+        text = text.replace('rho = "293764/114921"\n', "")
+        text = text[: text.index("[units]")]
+    return spec.parse(text, where="c", overrides=KINDS[kind])
+
+
+@pytest.fixture(scope="module")
+def runs(text: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[tuple[Noise, list[dict[str, str]]]]]:
+    """Two unseeded measurements of one extract for each kind: noise by (level, query), and the ledger's lines."""
+    folder = tmp_path_factory.mktemp("runs")
+    simulate_2010.write(folder / "data", seed=3, states=1, persons=3000)
+    out: dict[str, list[tuple[Noise, list[dict[str, str]]]]] = {}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pipeline, "_post_process", stop)
+        for kind in KINDS:
+            s = parsed(text, kind)
+            prepared = pipeline.prepare(s, [folder / "data"], Stages(), Silent())
+            for number in (1, 2):
+                directory = RunDirectory(folder / f"{kind}{number}")
+                with pytest.raises(Measured):
+                    pipeline.run_prepared(s, prepared, directory, 1, Stages(), Silent())
+                out.setdefault(kind, []).append(noise_of(s, prepared, directory))
+    return out
+
+
+class Measured(Exception):
+    """Measuring is done, and nothing else is wanted."""
+
+
+def stop(*_: object) -> None:
+    raise Measured
+
+
+def noise_of(
+    s: spec.RunSpec, prepared: pipeline.Prepared, directory: RunDirectory
+) -> tuple[Noise, list[dict[str, str]]]:
+    """What the files hold less the truth."""
+    spine = spine_file.read(directory.release / "spine.parquet")
+    reader = nmf.NmfReader(directory.nmf("persons"), spine)
+    lines = json.loads((directory.release / "privacy.json").read_text())["ledger"]
+    out: Noise = {}
+    for line in (x for x in lines if x["universe"] == "persons"):
+        level, query = line["level"], line["query"]
+        h = prepared.truth["persons"][level].open("to subtract it in a test")
+        m = reader.read(level, query, 0, spine.units(level))
+        out[level, query] = m.values - h.answer(s.persons.schema.query(query))
+    return out, [x for x in lines if x["universe"] == "persons"]
+
+
+def variance(line: dict[str, str], factor: Fraction = Fraction(1)) -> float:
+    if "sigma_sq" in line:
+        return discrete_gaussian.variance(Fraction(line["sigma_sq"]) * factor)
+    return discrete_laplace.variance(Fraction(line["scale"]) * factor)
+
+
+def fits(noise: NDArray[np.int64], expected: float) -> bool:
+    """Mean and mean square within five of their own standard errors (of the sample where it is large; a fourth moment of
+    at most six variances squared, or that of rare ones, where it is small)."""
+    x = noise.ravel().astype(float)
+    kurtosis = max(3.0, float((x**4).mean()) / expected**2)
+    return bool(
+        abs(x.mean()) < 5 * sqrt(expected / len(x)) + 1e-9
+        and abs((x**2).mean() / expected - 1) < 6 * sqrt((kurtosis + 3) / len(x))
+    )
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_level_and_query_has_the_noise_that_the_ledger_says(runs, kind: str) -> None:  # type: ignore[no-untyped-def]
+    told_apart = 0
+    for noise, lines in runs[kind]:
+        assert len(lines) == len(noise) == 65
+        for line in lines:
+            x = noise[line["level"], line["query"]]
+            assert x.size == int(line["units"]) * int(line["answers"])
+            assert fits(x, variance(line)), line
+            if x.size >= 50_000:
+                assert not fits(x, variance(line, Fraction(11, 10))), line
+                assert not fits(x, variance(line, Fraction(10, 11))), line
+                told_apart += 1
+    assert told_apart >= 2  # all cells of all blocks, in both runs
+
+
+def test_neighbours_set_the_scale(runs) -> None:  # type: ignore[no-untyped-def]
+    """Replacing a record costs twice what adding one does: at the same rho, twice the variance."""
+    (bounded, _), (unbounded, lines) = runs["bounded"][0], runs["unbounded"][0]
+    line = next(x for x in lines if (x["level"], x["query"]) == ("Block", "detailed"))
+    key = "Block", "detailed"
+    assert fits(bounded[key], variance(line, Fraction(2)))
+    assert not fits(bounded[key], variance(line))
+    assert fits(unbounded[key], variance(line))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_two_runs_never_share_noise(runs, kind: str) -> None:  # type: ignore[no-untyped-def]
+    (a, _), (b, _) = runs[kind]
+    compared = 0
+    for key in a:
+        x, y = a[key], b[key]
+        rows = x.shape[1] >= 200 and float(x.std()) > 1  # rows of little noise may be alike by chance
+        if rows:
+            assert not {r.tobytes() for r in x} & {r.tobytes() for r in y}, key
+            assert len({r.tobytes() for r in x}) == len(x), key
+        if x.size >= 100_000:
+            assert abs(np.corrcoef(x.ravel(), y.ravel())[0, 1]) < 5 / sqrt(x.size), key
+            assert abs(np.corrcoef(x.ravel()[1:], y.ravel()[:-1])[0, 1]) < 5 / sqrt(x.size), key
+            leak = np.where(np.arange(x.size) % 20 == 0, x.ravel(), y.ravel())  # a twentieth shared would be seen
+            assert abs(np.corrcoef(x.ravel(), leak)[0, 1]) > 5 / sqrt(x.size)
+            compared += 1
+    assert compared >= 1
