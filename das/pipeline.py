@@ -90,6 +90,9 @@ def run(
     only with ``accept_spent``.
     """
     progress, stages, directory = progress or Silent(), Stages(), RunDirectory(out)
+    if resume and directory.release.exists() and not directory.ledger.exists():
+        raise UserError("this run was interrupted before anything was drawn: there is nothing to resume",
+                        where=directory.root, remedy="delete the folder and run again")  # fmt: skip
     resume = resume and directory.ledger.exists()
     if not resume:
         directory.refuse_if_taken()
@@ -136,7 +139,7 @@ def run_prepared(
 ) -> Outcome:
     """Measure, then post-process, evaluate and report."""
     began = datetime.now(UTC)
-    noise = entropy.system() if spec.run.seed is None else entropy.seeded(spec.run.seed)
+    noise = _entropy(spec)
     if not resume:
         directory.create()
         run_directory.write_json(directory.inputs, {"inputs": [asdict(s) for s in prepared.sources]})
@@ -255,6 +258,13 @@ def _measured(
             raise PrivacyError(f"the ledger says {ledger.cost}, the plan {u.plan.cost}", where=u.name)
         events[u.name] = ledger.events
     return events, lost
+
+
+def _entropy(spec: RunSpec) -> entropy.Entropy:
+    """The source that the configuration asks for; a seed makes the run repeatable and not private."""
+    if spec.run.seed is not None:
+        return entropy.seeded(spec.run.seed)
+    return entropy.kernel() if spec.run.entropy == "kernel" else entropy.system()
 
 
 def _history(

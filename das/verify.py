@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
@@ -12,7 +13,8 @@ import numpy as np
 from das.errors import ReleaseError
 from das.files import nmf, run_directory
 from das.files import spine as spine_file
-from das.model.budget import Mechanism
+from das.files.ledger import LedgerFile
+from das.model.budget import Mechanism, Neighbours
 from das.noise import discrete_gaussian, discrete_laplace
 
 
@@ -32,7 +34,42 @@ def check(release: Path) -> list[dict[str, Any]]:
                                    where=f"{reader.root}, {level}", remedy="the release is altered")  # fmt: skip
     for line in lines:
         _check_line(line, readers[line["universe"]], mechanism)
+    _check_sums(statement, mechanism, release / "privacy.json")
+    _check_book(statement, release)
     return [dict(d) for d in lines]
+
+
+def _check_sums(statement: Mapping[str, Any], mechanism: Mechanism, where: Path) -> None:
+    """Every scale costs what its line says, and the lines add up to the totals: exactly, in fractions."""
+    sensitivity = Neighbours(statement["neighbours"]).sensitivity
+    gaussian = mechanism is Mechanism.DISCRETE_GAUSSIAN
+    every = [*statement["ledger"], *statement["spent_by_interrupted_attempts"]]
+    for d in every:
+        scale, cost = Fraction(d["sigma_sq" if gaussian else "scale"]), Fraction(d[mechanism.currency])
+        if cost * scale * (2 if gaussian else 1) != sensitivity:
+            raise ReleaseError(f"{d['query']!r} at {d['level']!r}: its noise does not cost {cost}", where=where,
+                               remedy="the statement is altered")  # fmt: skip
+    said = {u: Fraction(c) for u, c in statement[mechanism.currency].items()}
+    sums = {
+        u: sum((Fraction(d[mechanism.currency]) for d in every if u in (d["universe"], "total")), Fraction(0))
+        for u in said
+    }
+    if odd := [u for u in said if said[u] != sums[u]]:
+        raise ReleaseError(f"the total of {odd[0]!r} is given as {said[odd[0]]}, the lines add up to {sums[odd[0]]}",
+                           where=where, remedy="the statement is altered")  # fmt: skip
+
+
+def _check_book(statement: Mapping[str, Any], release: Path) -> None:
+    """The statement has the draws of ``ledger.jsonl``, no more and no fewer."""
+    attempts = LedgerFile(release / "ledger.jsonl").attempts()
+    if not attempts:
+        return  # a release that was converted from another layout has no ledger of its own
+    drawn = Counter((e.universe, e.level, e.query, str(e.cost)) for a in attempts for e in a.events)
+    currency = Mechanism(statement["mechanism"]).currency
+    every = [*statement["ledger"], *statement["spent_by_interrupted_attempts"]]
+    if drawn != Counter((d["universe"], d["level"], d["query"], d[currency]) for d in every):
+        raise ReleaseError("the draws are not those of ledger.jsonl", where=release / "privacy.json",
+                           remedy="the statement or the ledger is altered")  # fmt: skip
 
 
 def _check_line(line: Mapping[str, Any], reader: nmf.NmfReader, mechanism: Mechanism) -> None:

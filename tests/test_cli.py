@@ -622,3 +622,9 @@ def test_constraints_that_contradict_each_other_are_exit_code_3(das: Das, tmp_pa
     assert said.code == 3
     assert "constraints" in said.err
     assert np.sum([p.suffix == ".parquet" for p in (tmp_path / "new").rglob("*")]) == 0
+
+
+def test_a_run_cut_off_before_any_draw_has_nothing_to_resume(das: Das, copied: Path) -> None:
+    (copied / "release" / "ledger.jsonl").unlink()
+    said = das("run", "configs/pl94-2010.toml", "--out", copied, "--resume")
+    refused(said, "before anything was drawn", "delete the folder")

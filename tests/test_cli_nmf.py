@@ -98,7 +98,39 @@ def test_verify(said, finished: Path) -> None:  # type: ignore[no-untyped-def]
     assert "71 draws" in out
 
 
-@pytest.mark.parametrize("spoil,word", [(altered_variance, "variance"), (removed_unit, "Tract"), (altered_scale, "variance")])  # fmt: skip
+def statement(release: Path, change: Callable[[dict[str, Any]], None]) -> None:
+    path = release / "privacy.json"
+    value = json.loads(path.read_text())
+    change(value)
+    path.write_text(json.dumps(value))
+
+
+def cheaper_total(release: Path) -> None:
+    statement(release, lambda p: p["rho"].update(total="1/2"))
+
+
+def cheaper_draw(release: Path) -> None:
+    statement(release, lambda p: p["ledger"][0].update(rho="1/1000"))
+
+
+def forgotten_attempt(release: Path) -> None:
+    """The ledger on disk has draws that the statement does not own up to."""
+    path = release / "ledger.jsonl"
+    begin = path.read_text().splitlines()[:2]
+    path.write_text("\n".join(begin) + "\n" + path.read_text())
+
+
+SPOILT = {
+    altered_variance: "variance",
+    removed_unit: "Tract",
+    altered_scale: "variance",
+    cheaper_total: "add up to",
+    cheaper_draw: "does not cost 1/1000",
+    forgotten_attempt: "ledger.jsonl",
+}
+
+
+@pytest.mark.parametrize("spoil,word", SPOILT.items(), ids=[s.__name__ for s in SPOILT])
 def test_verify_refuses(said, finished: Path, tmp_path: Path, spoil: Callable[[Path], None], word: str) -> None:  # type: ignore[no-untyped-def]
     copied = Path(shutil.copytree(finished, tmp_path / "copied"))
     spoil(copied / "release")

@@ -28,6 +28,7 @@ class _Part(BaseModel):
 class Run(_Part):
     name: str = Field(min_length=1, coerce_numbers_to_str=True)
     seed: int | None = Field(default=None, ge=0, strict=True)
+    entropy: Literal["system", "kernel"] = "system"
 
 
 class Data(_Part):

@@ -444,3 +444,10 @@ def test_full_information_needs_the_detailed_query_at_the_lowest_level() -> None
         parse(BASE, where="run.toml", overrides=[informed])
     head, tail = BASE.split("[budget.queries.Block]\n")
     parse(head + "[budget.queries.Block]\n" + tail.replace("total", "detailed"), where="run.toml", overrides=[informed])
+
+
+def test_entropy_is_the_systems_or_the_kernels() -> None:
+    assert parse(BASE, where="run.toml").run.entropy == "system"
+    assert parse(BASE, where="run.toml", overrides=["run.entropy=kernel"]).run.entropy == "kernel"
+    with pytest.raises(SpecError, match=r"run\.entropy"):
+        parse(BASE, where="run.toml", overrides=["run.entropy=dice"])
