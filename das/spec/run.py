@@ -7,8 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, Literal
 
+import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from das.errors import SpecError
@@ -234,10 +236,22 @@ class RunSpec(_Part):
                     raise SpecError(f"full information needs the detailed query at {levels[-1]!r} ({u.name})",
                                     where="estimation.method",
                                     remedy="measure 'detailed' there, or use the method 'topdown'")  # fmt: skip
-        for name in self.rounding.chain or ():
-            self.schema_built.query(name)
+        self._check_chain()
         _ = self.universes
         return self
+
+    def _check_chain(self) -> None:
+        """Each query of the rounding chain is finer than the next; all of them tell dwelling groups apart."""
+        schema, chain = self.schema_built, self.rounding.chain or ()
+        indices = [schema.query(name).index for name in chain]
+        names = list(chain)
+        if schema.dwelling is not None and chain:
+            indices.append(schema.query(schema.dwelling).index)
+            names.append(schema.dwelling)
+        for (fine, coarse), (name, after) in zip(pairwise(indices), pairwise(names), strict=True):
+            if len(np.unique(np.stack([fine, coarse]), axis=1).T) != len(np.unique(fine)):
+                raise SpecError(f"{name!r} does not tell the groups of {after!r} apart", where="rounding.chain",
+                                remedy="nest the queries, fine to coarse, each naming the dwelling attribute")  # fmt: skip
 
     def _universe(self, name: str, schema: Schema, total: Fraction, part: BudgetPart | UnitsBudget) -> Universe:
         where = "budget" if name == "persons" else "units.budget"

@@ -451,3 +451,18 @@ def test_entropy_is_the_systems_or_the_kernels() -> None:
     assert parse(BASE, where="run.toml", overrides=["run.entropy=kernel"]).run.entropy == "kernel"
     with pytest.raises(SpecError, match=r"run\.entropy"):
         parse(BASE, where="run.toml", overrides=["run.entropy=dice"])
+
+
+@pytest.mark.parametrize(
+    "chain,good",
+    [(["hhgq * hispanic * cenrace", "hhgq * hispanic"], True), (["hhgq * cenrace"], True), ([], True),
+     (["hhgq * hispanic", "hhgq * hispanic * cenrace"], False), (["hhgq * cenrace", "hhgq * hispanic"], False),
+     (["cenrace"], False)],
+)  # fmt: skip
+def test_the_rounding_chain_is_nested(chain: list[str], good: bool) -> None:
+    overrides = [f"rounding.chain={chain}"]
+    if good:
+        assert parse(BASE, where="run.toml", overrides=overrides).persons.chain == tuple(chain)
+    else:
+        with pytest.raises(SpecError, match=r"rounding\.chain.*apart"):
+            parse(BASE, where="run.toml", overrides=overrides)
