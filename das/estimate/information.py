@@ -34,6 +34,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from das.estimate.modes import Modes
+from das.estimate.topdown import LEAST_VARIANCE
 from das.model.constraint import Bounds
 from das.model.measurement import MeasurementSource
 from das.model.query import Query
@@ -45,8 +46,6 @@ EXACT = 1e4
 #: A precision for what nothing measures, so that every matrix has an inverse. It is a prior centred on zero, so it
 #: must not touch units whose every cell is measured: at a national cell it would weigh hundreds of persons.
 VAGUE = 1e-9
-#: As in :mod:`das.estimate.topdown`.
-LEAST_VARIANCE = 0.01
 
 
 @dataclass(frozen=True)
