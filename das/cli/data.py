@@ -1,0 +1,54 @@
+"""Simulated extracts, and official files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from das.cli.options import PATH, guarded
+from das.errors import UserError
+from das.files import fetch, simulate_1940, simulate_2010
+
+
+@click.group()
+def data() -> None:
+    """Simulated extracts, and official files."""
+
+
+@data.command()
+@click.argument("year", type=click.Choice(["2010", "1940"]))
+@click.option("--out", type=PATH, required=True, help="Folder to write to.")
+@click.option("--seed", type=int, required=True, help="The same seed gives the same files.")
+@click.option("--states", type=click.IntRange(1, 51), default=3, show_default=True)
+@click.option("--persons", type=click.IntRange(1), default=12_000, show_default=True)
+@click.option("--sf1", is_flag=True, help="2010 only: write group quarters by type (SF1 segment 06) too.")
+@guarded
+def simulate(year: str, out: Path, seed: int, states: int, persons: int, sf1: bool) -> None:
+    """Write a simulated extract in the true format of 2010 (P.L. 94-171) or 1940 (EXT1940USCB)."""
+    if sf1 and year == "1940":
+        raise UserError("there is no SF1 for 1940", where="--sf1")
+    if year == "2010":
+        written = simulate_2010.write(out, seed=seed, states=states, persons=persons, sf1=sf1)
+    else:
+        written = simulate_1940.write(out, seed=seed, states=states, persons=persons)
+    for path in written:
+        click.echo(path)
+
+
+@data.command("list")
+@guarded
+def list_() -> None:
+    """The official files that `das data fetch` knows."""
+    for entry in fetch.catalog():
+        click.echo(f"{entry.name:20}  {entry.url}")
+
+
+@data.command("fetch")
+@click.argument("names", nargs=-1, required=True)
+@click.option("--out", type=PATH, required=True, help="Folder to write to; files already there are kept.")
+@guarded
+def fetch_(names: tuple[str, ...], out: Path) -> None:
+    """Download official files by name (see `das data list`), check and keep them."""
+    for path in fetch.fetch(names, out):
+        click.echo(path)

@@ -1,0 +1,62 @@
+"""What the commands share: their options, and how an error becomes a message and an exit code."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import Callable
+from functools import wraps
+from pathlib import Path
+from typing import Any
+
+import click
+
+from das import spec as specification
+from das.errors import DasError
+from das.files import run_directory
+from das.spec import RunSpec
+
+PATH = click.Path(path_type=Path)
+
+
+def guarded(command: Callable[..., None]) -> Callable[..., None]:
+    """Errors become one message on stderr and an exit code: 2 what the user can mend, 3 the rest."""
+
+    @wraps(command)
+    def guarded(*args: Any, **kwargs: Any) -> None:
+        try:
+            command(*args, **kwargs)
+        except DasError as error:
+            click.echo(f"das: {error}", err=True)
+            sys.exit(error.exit_code)
+        except KeyboardInterrupt:
+            click.echo("das: interrupted", err=True)
+            sys.exit(130)
+        except (click.ClickException, click.exceptions.Exit, SystemExit):
+            raise
+        except Exception:
+            traceback.print_exc()
+            click.echo("das: this should not have happened; please report it with the lines above", err=True)
+            sys.exit(3)
+
+    return guarded
+
+
+def config_argument(function: Callable[..., None]) -> Callable[..., None]:
+    function = click.option("--set", "changes", multiple=True, metavar="KEY=VALUE",
+                            help="Change a key of the configuration, such as budget.rho=1/2.")(function)  # fmt: skip
+    return click.argument("config", type=PATH)(function)
+
+
+def run_options(function: Callable[..., None]) -> Callable[..., None]:
+    function = click.option("--workers", type=click.IntRange(1), default=1, show_default=True,
+                            help="Processes that estimate and round.")(function)  # fmt: skip
+    return click.option("--quiet", is_flag=True, help="No progress display.")(function)
+
+
+def load(config: Path, changes: tuple[str, ...]) -> RunSpec:
+    text = run_directory.read_text(config, "configuration")
+    return specification.parse(text, where=str(config), overrides=changes)
+
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")

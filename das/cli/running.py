@@ -1,0 +1,109 @@
+"""Run the pipeline, check a configuration, estimate from a release."""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import datetime
+from pathlib import Path
+
+import click
+
+from das import pipeline
+from das.accounting import margins
+from das.accounting.statement import guarantees
+from das.cli.options import PATH, config_argument, guarded, json_option, load, run_options
+from das.console import Live, console, headline_table, plan_table
+from das.errors import UserError
+from das.evaluate import headline
+
+
+@click.command()
+@config_argument
+@click.option("--out", type=PATH, help="Folder of the run (new or empty). Default: runs/<name>-<time>.")
+@click.option("--data", "paths", type=PATH, multiple=True, help="A file or folder; replaces data.path.")
+@click.option("--resume", is_flag=True, help="Go on with an interrupted run in --out.")
+@click.option("--accept-spent", is_flag=True,
+              help="With --resume: measure again what was interrupted, and state both spendings.")  # fmt: skip
+@run_options
+@guarded
+def run(
+    config: Path,
+    changes: tuple[str, ...],
+    out: Path | None,
+    paths: tuple[Path, ...],
+    resume: bool,
+    accept_spent: bool,
+    workers: int,
+    quiet: bool,
+) -> None:
+    """Run the whole pipeline."""
+    spec = load(config, changes)
+    if (accept_spent and not resume) or (resume and out is None):
+        raise UserError("--accept-spent goes with --resume, and --resume with --out", where="das run")
+    out = out or Path("runs") / f"{_file_name(spec.run.name)}-{datetime.now():%Y%m%d-%H%M%S}"
+    with Live(quiet) as progress:
+        outcome = pipeline.run(
+            spec, out, paths=paths, workers=workers, progress=progress, resume=resume, accept_spent=accept_spent
+        )
+    screen = console()
+    if spec.run.seed is not None:
+        screen.print("[bold red]NOT PRIVATE: this run was seeded.[/]")
+    screen.print(headline_table(headline(outcome.rows["persons"])))
+    screen.print(f"written in {outcome.seconds:.1f} s:", highlight=False)
+    click.echo(f"  release  {outcome.directory.release}   (safe to publish under the guarantee in privacy.json)")
+    click.echo(f"  report   {outcome.directory.report}   (confidential)")
+
+
+@click.command()
+@config_argument
+@json_option
+@guarded
+def check(config: Path, changes: tuple[str, ...], as_json: bool) -> None:
+    """Validate a configuration and print its plan: cost, noise and margin of error of every query."""
+    spec = load(config, changes)
+    plans = {u.name: u.plan for u in spec.universes}
+    costs = {name: p.cost for name, p in plans.items()}
+    promise = guarantees(spec.persons.plan.mechanism, costs, spec.budget.delta)
+    rows = {name: margins.table(p) for name, p in plans.items()}
+    if not as_json:
+        console().print(plan_table(spec.run.name, plans, rows, promise))
+        return
+    scale = "sigma_sq" if spec.persons.plan.mechanism.currency == "rho" else "scale"
+    lines = [
+        {"universe": u, "level": r.level, "query": r.query, spec.persons.plan.mechanism.currency: str(r.cost),
+         scale: str(r.scale), "margin_95": r.margin}
+        for u, rs in rows.items() for r in rs
+    ]  # fmt: skip
+    click.echo(json.dumps({"name": spec.run.name, "neighbours": spec.budget.neighbours, "guarantee": promise,
+                           "plan": lines}, indent=2))  # fmt: skip
+
+
+@click.command()
+@click.option(
+    "--from",
+    "release",
+    type=PATH,
+    required=True,
+    help="The folder release/ of a run, or a folder of <Level>.parquet folders as the Bureau publishes.",
+)
+@click.option("--out", type=PATH, required=True, help="A new or empty folder.")
+@run_options
+@guarded
+def estimate(release: Path, out: Path, workers: int, quiet: bool) -> None:
+    """Everything after measurement, from a release's noisy measurements alone.
+
+    The release may be one of ours, or noisy measurement files of redistricting persons or housing units in the
+    layout of the Bureau's publication (US.parquet/DPQuery/..., State.parquet/...), without anything beside them:
+    spine, variances and constraints are then read off the files, and written with the result.
+    """
+    with Live(quiet) as progress:
+        outcome = pipeline.estimate_from(release, out, workers=workers, progress=progress)
+    for note in outcome.notes:
+        click.echo(f"das: note: {note}", err=True)
+    click.echo(f"written in {outcome.seconds:.1f} s: {outcome.directory.release}")
+
+
+def _file_name(text: str) -> str:
+    """A name that stays in its folder."""
+    return re.sub(r"[^\w.-]+", "-", text).lstrip(".") or "run"
