@@ -14,6 +14,7 @@ the budget; an event is in the ledger before its first draw.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from types import ModuleType
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,6 +47,8 @@ def measure(
     draws = plan.at(level)
     queries = {d.query: schema.query(d.query) for d in draws}
     units = spine.units(level)
+    for d in draws:  # before it is paid for
+        _noise_of(plan.mechanism).refuse(d.scale)
     for d in draws:
         ledger.append(Event(universe, level, d.query, units, queries[d.query].answers, plan.mechanism, d.scale, d.cost))
     histogram = truth.open("to add noise to it")
@@ -61,13 +64,13 @@ def measure(
 
 
 def _noise(mechanism: Mechanism, draw: Draw, size: int, entropy: Entropy) -> NDArray[np.int64]:
-    if mechanism is Mechanism.DISCRETE_GAUSSIAN:
-        return discrete_gaussian.sample(draw.scale, size, entropy)
-    return discrete_laplace.sample(draw.scale, size, entropy)
+    return _noise_of(mechanism).sample(draw.scale, size, entropy)
 
 
 def noise_variance(mechanism: Mechanism, draw: Draw) -> float:
     """The variance of one answer's noise, as published beside it. Public, and not part of the guarantee."""
-    if mechanism is Mechanism.DISCRETE_GAUSSIAN:
-        return discrete_gaussian.variance(draw.scale)
-    return discrete_laplace.variance(draw.scale)
+    return _noise_of(mechanism).variance(draw.scale)
+
+
+def _noise_of(mechanism: Mechanism) -> ModuleType:
+    return discrete_gaussian if mechanism is Mechanism.DISCRETE_GAUSSIAN else discrete_laplace

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from das.errors import PrivacyError
+from das.errors import PrivacyError, SpecError
 from das.measure import measure, noise_variance
 from das.model.budget import Allocation, Ledger, Mechanism, Neighbours, Plan
 from das.model.confidential import Confidential
@@ -256,6 +256,15 @@ def test_nothing_is_drawn_beyond_the_budget(budget: Fraction) -> None:
     with pytest.raises(PrivacyError, match="of a budget of"):
         run(plan(), Forbidden(), ledger=ledger)
     assert ledger.cost <= budget
+
+
+@pytest.mark.parametrize("mechanism", Mechanism)
+def test_noise_that_cannot_be_drawn_is_refused_before_it_is_paid_for(mechanism: Mechanism) -> None:
+    dear = plan(mechanism, Fraction(1, 2**110))
+    ledger = Ledger(dear.cost)
+    with pytest.raises(SpecError, match="beyond"):
+        next(measure(Confidential(TRUTH), "US", "persons", SCHEMA, TREE, dear, Forbidden(), ledger))
+    assert ledger.events == ()
 
 
 def test_nothing_is_measured_twice() -> None:

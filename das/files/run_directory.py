@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
-from collections.abc import Mapping
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +44,21 @@ class RunDirectory:
         if self.root.exists() and (not self.root.is_dir() or any(self.root.iterdir())):
             raise UserError("is there already, and not empty", where=self.root,
                             remedy="choose another --out; a run is never overwritten")  # fmt: skip
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Hold the folder for this process alone: two that measured at once would both spend its budget. The
+        system lets go when the process ends, whatever ends it."""
+        folder = os.open(self.root, os.O_RDONLY)
+        try:
+            try:
+                fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise UserError("another process is at work in this folder", where=self.root,
+                                remedy="wait until it has ended") from None  # fmt: skip
+            yield
+        finally:
+            os.close(folder)
 
     def nmf(self, universe: str) -> Path:
         return nmf_folder(self.release, universe)

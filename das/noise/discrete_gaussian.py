@@ -60,16 +60,8 @@ def _sampler(sigma_sq: Fraction) -> InverseCdf:
     return InverseCdf(symmetric(lambda n: weights(sigma_sq, n)))
 
 
-def sample(sigma_sq: Fraction, size: int, entropy: Entropy) -> NDArray[np.int64]:
-    """``size`` independent draws of N_Z(0, sigma_sq), int64.
-
-    ``sigma_sq`` is the variance parameter, an exact ``Fraction``; a float raises ``TypeError``, since the
-    guarantee depends on the number.
-
-    >>> from das.noise.entropy import seeded
-    >>> int(abs(sample(Fraction(1, 100), 1000, seeded(1))).max())  # P[X != 0] is about 4e-22
-    0
-    """
+def refuse(sigma_sq: Fraction) -> None:
+    """Raises where noise of this variance cannot be drawn: not exact, not positive, or beyond 64 bits."""
     if not isinstance(sigma_sq, Fraction):
         raise TypeError(f"sigma_sq must be a Fraction, not {type(sigma_sq).__name__}: privacy depends on it exactly")
     if sigma_sq <= 0:
@@ -80,6 +72,19 @@ def sample(sigma_sq: Fraction, size: int, entropy: Entropy) -> NDArray[np.int64]
             where="budget",
             remedy="give this query a larger share, or leave it out",
         )
+
+
+def sample(sigma_sq: Fraction, size: int, entropy: Entropy) -> NDArray[np.int64]:
+    """``size`` independent draws of N_Z(0, sigma_sq), int64.
+
+    ``sigma_sq`` is the variance parameter, an exact ``Fraction``; a float raises ``TypeError``, since the
+    guarantee depends on the number.
+
+    >>> from das.noise.entropy import seeded
+    >>> int(abs(sample(Fraction(1, 100), 1000, seeded(1))).max())  # P[X != 0] is about 4e-22
+    0
+    """
+    refuse(sigma_sq)
     if sigma_sq > LARGEST:
         return np.fromiter((rejection.discrete_gaussian(sigma_sq, entropy) for _ in range(size)), np.int64, count=size)
     return _sampler(sigma_sq).sample(size, entropy)

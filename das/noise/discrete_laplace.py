@@ -48,8 +48,8 @@ def _sampler(scale: Fraction) -> InverseCdf:
     return InverseCdf(symmetric(lambda n: weights(scale, n)))
 
 
-def sample(scale: Fraction, size: int, entropy: Entropy) -> NDArray[np.int64]:
-    """``size`` independent draws with P[X = x] proportional to exp(-|x| / scale), int64. Floats are refused."""
+def refuse(scale: Fraction) -> None:
+    """Raises where noise of this scale cannot be drawn: not exact, not positive, or beyond 64 bits."""
     if not isinstance(scale, Fraction):
         raise TypeError(f"scale must be a Fraction, not {type(scale).__name__}: privacy depends on it exactly")
     if scale <= 0:
@@ -60,6 +60,11 @@ def sample(scale: Fraction, size: int, entropy: Entropy) -> NDArray[np.int64]:
             where="budget",
             remedy="give this query a larger share, or leave it out",
         )
+
+
+def sample(scale: Fraction, size: int, entropy: Entropy) -> NDArray[np.int64]:
+    """``size`` independent draws with P[X = x] proportional to exp(-|x| / scale), int64. Floats are refused."""
+    refuse(scale)
     if scale > LARGEST:
         return np.fromiter((rejection.discrete_laplace(scale, entropy) for _ in range(size)), np.int64, count=size)
     return _sampler(scale).sample(size, entropy)

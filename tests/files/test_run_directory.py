@@ -101,3 +101,13 @@ def test_text_that_a_user_names(tmp_path: Path) -> None:
         run_directory.read_text(tmp_path / "latin", "configuration")
     with pytest.raises(SpecError, match="cannot be read"):
         run_directory.read_text(tmp_path, "configuration")
+
+
+def test_one_process_at_a_time_holds_a_run(tmp_path: Path) -> None:
+    run = RunDirectory(tmp_path / "run")
+    run.create()
+    with run.held(), pytest.raises(UserError, match="another process") as caught, RunDirectory(run.root).held():
+        pass
+    assert caught.value.exit_code == 2
+    with run.held():  # it was let go of
+        pass
