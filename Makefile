@@ -12,7 +12,7 @@ RUN_OUT := $(if $(OUT),--out $(OUT))
 STAMP := $(shell date +%Y%m%d-%H%M%S)
 RHOS ?= 1/10,1/2,293764/114921,10,50
 
-.PHONY: 2010 1940 sweep compare test lint bench clean
+.PHONY: 2010 1940 sweep compare test lint bench docs docs-links notebooks clean
 
 2010: $(VENV)/.installed
 	$(DAS) run configs/pl94-2010.toml $(OPTIONS) $(BUDGET) $(RUN_OUT)
@@ -38,6 +38,16 @@ lint: $(VENV)/.tested
 bench: $(VENV)/.tested
 	$(VENV)/bin/python -m benchmarks
 
+docs: $(VENV)/.documented
+	$(VENV)/bin/python -m sphinx -W --keep-going -q -b html -c docs . build/docs
+	@echo "written: build/docs/index.html"
+
+docs-links: $(VENV)/.documented
+	$(VENV)/bin/python -m sphinx -q -D nb_execution_mode=off -b linkcheck -c docs . build/docs-links
+
+notebooks: $(VENV)/.tested
+	$(VENV)/bin/python -m pytest tests/test_notebooks.py
+
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build *.egg-info
 
@@ -49,4 +59,8 @@ $(VENV)/.installed: pyproject.toml
 
 $(VENV)/.tested: $(VENV)/.installed
 	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[test]'
+	touch $@
+
+$(VENV)/.documented: $(VENV)/.installed
+	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
 	touch $@

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from fractions import Fraction
 from types import TracebackType
 from typing import Any
 
@@ -13,7 +14,8 @@ from rich.table import Table
 from das.accounting.margins import PlanRow
 from das.evaluate import Headline
 from das.model.budget import Plan
-from das.model.result import ErrorRow
+from das.model.result import Comparison
+from das.report.privacy import bound
 
 #: Columns of output that goes to no terminal.
 WIDE = 160
@@ -70,22 +72,23 @@ def headline_table(rows: Sequence[Headline]) -> Table:
     return table
 
 
-def compare_table(rows: Sequence[ErrorRow]) -> Table:
-    """Noisy measurements beside published counts: mean absolute error, root mean square, bias."""
-    found = {(r.level, r.query, r.source): r for r in rows}
-    table = Table(title="Noisy measurements (noisy) against published counts", title_justify="left")
-    for name in ("level", "query"):
-        table.add_column(name)
-    for name in ("MAE noisy", "published", "RMSE noisy", "published", "bias noisy", "published"):
-        table.add_column(name, justify="right")
+def compare_table(rows: Sequence[Comparison], title: str) -> Table:
+    """Noisy measurements beside published counts; with the class of the true count where rows differ in it."""
+    by_size = len({r.bin for r in rows}) > 1
+    table = Table(title=title, title_justify="left")
+    for name in ("level", "query", *(["true count"] if by_size else [])):
+        table.add_column(name, no_wrap=True)
+    for name in ("answers", "MAE noisy", "theory", "published", "ratio", "bias noisy", "published", "at 95 %"):
+        table.add_column(name, justify="right", no_wrap=True)
     previous = None
-    for level, query in dict.fromkeys((r.level, r.query) for r in rows):
-        if previous not in (None, level):
+    for r in rows:
+        if previous not in (None, r.level):
             table.add_section()
-        previous = level
-        noisy, out = found.get((level, query, "nmf")), found.get((level, query, "postprocessed"))
-        cells = [f"{getattr(r, m):,.3f}" if r else "–" for m in ("mae", "rmse", "bias") for r in (noisy, out)]
-        table.add_row(level, query, *cells)
+        previous = r.level
+        between = "–" if r.bias_low is None or r.bias_high is None else f"{r.bias_low:,.3f} to {r.bias_high:,.3f}"
+        numbers = (r.mae_noisy, r.mae_theory, r.mae_published, r.ratio, r.bias_noisy, r.bias_published)
+        cells = ["–" if x is None else f"{x:,.3f}" for x in numbers]
+        table.add_row(r.level, r.query, *([r.bin] if by_size else []), f"{r.n:,}", *cells, between)
     return table
 
 
@@ -115,9 +118,66 @@ def _promise(name: str, promise: Mapping[str, Any]) -> list[str]:
     if "rho" not in promise:
         return [f"{name}: epsilon = {promise['epsilon']}, delta = 0"]
     lines = [f"{name}: rho = {promise['rho']}; implied epsilon sqrt(2 rho) = {promise['implied_epsilon']:.4g}"]
-    lines += [f"  epsilon = {e['zcdp-tight']:.4f} at delta = {e['delta']}  (looser conversion: "
-              f"{e['zcdp-bun-steinke']:.4f})" for e in promise["epsilon"]]  # fmt: skip
+    lines += [f"  epsilon = {bound(e['pld'])} exactly at delta = {e['delta']}  (from rho alone: {bound(e['zcdp-tight'])}; "
+              f"looser conversion: {bound(e['zcdp-bun-steinke'])})" for e in promise["epsilon"]]  # fmt: skip
     return lines
+
+
+def account_tables(account: Mapping[str, Any]) -> Group:
+    """What :func:`das.accounting.statement.account` gives: epsilons, single changes, and where the budget goes."""
+    currency = "rho" if "rho" in account else "epsilon"
+    head = f"{account['name']}: {account['mechanism']}, {account['neighbours']} neighbours"
+    if "target" in account:
+        t = account["target"]
+        head += (
+            f"; calibrated ({t['calibration']}) to epsilon = {t['epsilon']} at delta = {t['delta']} for {t['universe']}"
+        )
+    out: list[Any] = [head]
+    for name, promise in account["guarantee"].items():
+        out += _promise(name, promise)
+    for universe, changes in account["changes"].items():
+        at = f", at delta = {changes[0]['delta']}" if currency == "rho" else ""
+        table = Table(title=f"{universe}: what a change of one record can cost{at}", title_justify="left")
+        table.add_column("what differs")
+        for column in (currency, *(("epsilon, exact", "from rho alone") if currency == "rho" else ())):
+            table.add_column(column, justify="right")
+        for c in changes:
+            cells = [bound(c["pld"]), bound(c["zcdp-tight"])] if currency == "rho" else []
+            table.add_row(c["says"], f"{float(Fraction(c[currency])):.6g}", *cells)
+        out.append(table)
+    for universe, spending in account["spending"].items():
+        for by in ("levels", "queries"):
+            whole = sum(Fraction(c) for c in spending[by].values())
+            rows = [{f"{universe}, by {by}": key, currency: float(Fraction(c)), "share, %": float(100 * Fraction(c) / whole)}
+                    for key, c in spending[by].items()]  # fmt: skip
+            out.append(records_table(f"{universe}: where the budget goes", rows))
+    return Group(*out)
+
+
+def options_table(title: str, options: Sequence[Mapping[str, Any]], currency: str) -> Group:
+    """Plans side by side: a column of margins for each plan and coverage, and below what each plan costs."""
+    table = Table(title=title, title_justify="left")
+    table.add_column("level", no_wrap=True)
+    table.add_column("query", no_wrap=True)
+    columns = [(o, c) for o in options for c in o["coverages"]]
+    for o, c in columns:
+        table.add_column(
+            f"{o['name']}, {float(c) * 100:g} %" if len(options) > 1 else f"{float(c) * 100:g} %", justify="right"
+        )
+    cells = {(o["name"], d["level"], d["query"]): d["margins"] for o in options for d in o["plan"]}
+    last = ""
+    for level, query in dict.fromkeys((d["level"], d["query"]) for o in reversed(options) for d in o["plan"]):
+        if last not in ("", level):
+            table.add_section()
+        last = level
+        row = [cells.get((o["name"], level, query), {}).get(c) for o, c in columns]
+        table.add_row(level, query, *("–" if m is None else f"±{m:,}" for m in row))
+    lines = []
+    for o in options:
+        lines.append(f"{o['name']}: {o['says']}")
+        lines.append(f"  {currency} = {o[currency]} (about {float(Fraction(o[currency])):.6g})")
+        lines += [f"  {line.strip()}" for line in _promise("", o["guarantee"])[1:]]
+    return Group(table, *lines)
 
 
 def records_table(title: str, rows: Sequence[Mapping[str, Any]]) -> Table:

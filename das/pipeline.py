@@ -15,24 +15,28 @@ from datetime import UTC, datetime
 from fractions import Fraction
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from das import release_report
 from das import spec as specification
-from das.accounting.statement import statement
+from das.accounting.statement import Drawn, invariants, statement
+from das.assessment import Assessed, assess
 from das.engine import Progress, Silent, executor
 from das.errors import InputError, PrivacyError, ReleaseError, SpecError, UserError
-from das.evaluate import evaluate
-from das.files import errors_csv, microdata_reading, nmf, published_layout, run_directory, truth
+from das.files import areas as areas_file
+from das.files import microdata_reading, nmf, published_layout, run_directory, truth
 from das.files import spine as spine_file
 from das.files.extract import read
-from das.files.ledger import LedgerFile, digest_of
+from das.files.ledger import LedgerFile, digest_of, digests
 from das.files.run_directory import RunDirectory
 from das.geography import bounds as geography
 from das.geography import tabulation
 from das.histogram import histograms, upward
 from das.measure import measure
+from das.model.areas import Areas, off_spine
 from das.model.budget import Event, Ledger
 from das.model.confidential import Confidential
 from das.model.constraint import Constraint, Kind
@@ -44,11 +48,15 @@ from das.model.spine import Spine
 from das.noise import entropy
 from das.post import Certificates, Opened, estimate, open_release, publish
 from das.report import html
+from das.report.answers import Key, Shown
 from das.report.facts import facts
+from das.report.privacy import privacy_page
 from das.spec import RunSpec, Universe
 from das.stages import Stages
 
 Truth = Mapping[str, Confidential[Histogram]]
+#: What post-processing makes: published histograms and certificates, by universe and level.
+Made = tuple[Mapping[str, Mapping[str, Histogram]], Mapping[str, Mapping[str, Certificates]]]
 
 
 @dataclass(frozen=True)
@@ -60,6 +68,7 @@ class Prepared:
     constraints: Mapping[str, tuple[Constraint, ...]]
     sources: tuple[Source, ...]
     notes: tuple[str, ...]
+    areas: tuple[Areas, ...] = ()  #: off the spine, for the evaluation
 
 
 @dataclass(frozen=True)
@@ -98,7 +107,7 @@ def run(
         directory.refuse_if_taken()
     prepared = prepare(spec, paths, stages, progress)
     if resume:
-        _check_same(spec, prepared, directory)
+        check_same(spec, prepared, directory)
     return run_prepared(
         spec, prepared, directory, workers, stages, progress, resume=resume, accept_spent=resume and accept_spent
     )
@@ -123,7 +132,8 @@ def prepare(spec: RunSpec, paths: Sequence[Path], stages: Stages, progress: Prog
         counted = {name: histograms(r, unit, spine) for name, r in records.items()}
         structures = _at_units(extract.blocks.structures, unit, spine)
         constraints = {u.name: _constraints(spec, u, spine, counted[u.name], structures) for u in spec.universes}
-    return Prepared(spine, counted, constraints, extract.sources, extract.notes)
+        areas = off_spine(extract.blocks.fields, spine.levels, unit, spine.units(spine.levels[-1]))
+    return Prepared(spine, counted, constraints, extract.sources, extract.notes, areas)
 
 
 def run_prepared(
@@ -138,6 +148,32 @@ def run_prepared(
     accept_spent: bool = False,
 ) -> Outcome:
     """Measure, then post-process, evaluate and report."""
+    measured = measure_release(spec, prepared, directory, stages, progress, resume=resume, accept_spent=accept_spent)
+    made = _post_process(directory.release, directory.release, workers, stages, progress)
+    return finish(spec, prepared, directory, measured, made, stages, progress)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What the measuring of a run leaves for its end: when it began, its randomness, and its privacy statement."""
+
+    began: datetime
+    entropy: str
+    private: bool
+    privacy: dict[str, Any]
+
+
+def measure_release(
+    spec: RunSpec,
+    prepared: Prepared,
+    directory: RunDirectory,
+    stages: Stages,
+    progress: Progress,
+    *,
+    resume: bool = False,
+    accept_spent: bool = False,
+) -> Measured:
+    """The part of a run that sees the truth and spends the budget: noisy measurements and their statement."""
     began = datetime.now(UTC)
     noise = _entropy(spec)
     if not resume:
@@ -148,26 +184,51 @@ def run_prepared(
     with stages("measure"):
         events, lost = _measured(spec, prepared, directory, noise, progress, accept_spent)
     privacy = statement(
-        events, spec.persons.plan.neighbours, spec.budget.delta, prepared.constraints, noise.name, noise.private,
-                        lost, prepared.notes)  # fmt: skip
+        spec.terms, Drawn(events, lost), invariants(prepared.constraints), noise.name, noise.private, prepared.notes,
+        digests(directory.release, LedgerFile(directory.ledger).attempts()),
+    )  # fmt: skip
     run_directory.write_json(directory.release / "privacy.json", privacy)
-    released, certificates = _post_process(directory.release, directory.release, workers, stages, progress)
+    run_directory.write_text(directory.release / "privacy.html", privacy_page(privacy, spec.run.name))
+    return Measured(began, noise.name, noise.private, privacy)
+
+
+def finish(
+    spec: RunSpec,
+    prepared: Prepared,
+    directory: RunDirectory,
+    measured: Measured,
+    made: Made,
+    stages: Stages,
+    progress: Progress,
+    *,
+    draw: bool = True,
+) -> Outcome:
+    """The end of a run: what post-processing made is held against the truth, and all is written down; with ``draw``
+    also the page for it."""
+    released, certificates = made
+    privacy = measured.privacy
     for name, levels in prepared.truth.items():
         truth.write(_truth_path(directory, name), levels[prepared.spine.levels[-1]])
     with stages("evaluate"):
-        rows = _evaluated(spec, directory, prepared.spine, prepared.truth, released, progress)
-    page = facts(spec.run.name, spec.persons.schema.name, privacy, stages.done,
-                 {lv: c.estimation for lv, c in certificates["persons"].items()})  # fmt: skip
-    page |= {"version": version("topdown-das"), "digest": specification.digest(spec)}
-    run_directory.write_text(directory.report, html(rows["persons"], page, rows.get("units", ())))
+        held = Assessed(prepared.spine, prepared.truth, released, prepared.areas)
+        rows = assess(spec, directory, held, progress)
+    if draw:
+        page = facts(spec.run.name, spec.persons.schema.name, privacy, stages.done,
+                     {lv: c.estimation for lv, c in certificates["persons"].items()})  # fmt: skip
+        page |= {"version": version("topdown-das"), "digest": specification.digest(spec)}
+        with stages("report"):
+            progress.stage("report", None)
+            shown = release_report.shown(open_release(directory.release), released)
+            true = _true_answers(spec, shown, prepared.truth)
+            run_directory.write_text(directory.report, html(rows["persons"], page, rows.get("units", ()), shown, true))
     directory.write_manifest(
         {
             "name": spec.run.name,
-            "private": noise.private,
-            "entropy": noise.name,
+            "private": measured.private,
+            "entropy": measured.entropy,
             "version": version("topdown-das"),
             "spec_digest": specification.digest(spec),
-            "began": began.isoformat(timespec="seconds"),
+            "began": measured.began.isoformat(timespec="seconds"),
             "inputs": [asdict(s) for s in prepared.sources],
             "stages": stages.done,
             "certificates": _certificates(certificates),
@@ -196,6 +257,7 @@ def estimate_from(release: Path, out: Path, *, workers: int = 1, progress: Progr
         directory.create(confidential=False)
         directory.copy_from(release, "spec.toml", "privacy.json")
     privacy = run_directory.read_json(release / "privacy.json")
+    run_directory.write_text(directory.release / "privacy.html", privacy_page(privacy, opened.spec.run.name))
     _, certificates = _post_process(release, directory.release, workers, stages, progress)
     source = {
         "name": opened.spec.run.name,
@@ -210,8 +272,21 @@ def estimate_from(release: Path, out: Path, *, workers: int = 1, progress: Progr
     return Outcome(directory, {}, stages.seconds, tuple(privacy.get("notes", ())))
 
 
-def evaluate_run(run: Path, progress: Progress | None = None) -> dict[str, list[ErrorRow]]:
-    """The errors of a finished run, computed again from its release and its confidential part."""
+def truth_of(run: Path) -> tuple[Opened, dict[str, Truth]]:
+    """The release of a finished run, and its true histograms by universe and level: for results that stay
+    confidential."""
+    directory = RunDirectory(run)
+    directory.read_manifest()
+    opened = open_release(directory.release)
+    lowest = {u.name: truth.read(_truth_path(directory, u.name)) for u in opened.spec.universes}
+    return opened, {name: upward(h, opened.spine) for name, h in lowest.items()}
+
+
+def evaluate_run(
+    run: Path, progress: Progress | None = None, *, areas: Path | None = None
+) -> dict[str, list[ErrorRow]]:
+    """The errors of a finished run, computed again from its release and its confidential part. ``areas``: a list
+    ``area,block`` of areas off the spine, which joins those that the run knows."""
     directory = RunDirectory(run)
     directory.read_manifest()
     opened = open_release(directory.release)
@@ -222,7 +297,12 @@ def evaluate_run(run: Path, progress: Progress | None = None) -> dict[str, list[
         known[u.name] = upward(truth.read(_truth_path(directory, u.name)), opened.spine)
         h = microdata_reading.read(directory.release / "microdata" / u.name, u.schema, codes)
         published[u.name] = {lv: x.open("published") for lv, x in upward(Confidential(h), opened.spine).items()}
-    return _evaluated(opened.spec, directory, opened.spine, known, published, progress or Silent())
+    kinds = list(areas_file.read(directory.errors.parent / "areas.parquet"))
+    if areas is not None:
+        new = areas_file.read_csv(areas, opened.spine.levels[-1], opened.spine.codes[-1])
+        kinds = [*(k for k in kinds if k.kind != new.kind), new]
+    held = Assessed(opened.spine, known, published, kinds)
+    return assess(opened.spec, directory, held, progress or Silent())
 
 
 # --- the stages -----------------------------------------------------------------------------------------------
@@ -314,7 +394,7 @@ def _check_ledger(book: LedgerFile, spec: RunSpec, spine: Spine) -> None:
             done.add(stage)
 
 
-def _check_same(spec: RunSpec, prepared: Prepared, directory: RunDirectory) -> None:
+def check_same(spec: RunSpec, prepared: Prepared, directory: RunDirectory) -> None:
     """A run goes on with its own specification and input, or not at all."""
     remedy = "resume with what the run began with, or start another in a new folder"
     if run_directory.read_text(directory.release / "spec.toml", "release specification") != specification.dump(spec):
@@ -323,6 +403,12 @@ def _check_same(spec: RunSpec, prepared: Prepared, directory: RunDirectory) -> N
         )
     if run_directory.read_json(directory.inputs)["inputs"] != [asdict(s) for s in prepared.sources]:
         raise UserError("the input is not the one that this run began with", where=directory.root, remedy=remedy)
+
+
+def post_processed(release: Path, workers: int) -> tuple[Made, Stages]:
+    """Everything after measurement of one run, as one piece of work for another process."""
+    stages = Stages()
+    return _post_process(release, release, workers, stages, Silent()), stages
 
 
 def _post_process(
@@ -337,24 +423,11 @@ def _post_process(
     with stages("microdata and tables"):
         for u in opened.spec.universes:
             publish(opened, u, results[u.name], out, progress)
-    return {name: r.histograms for name, r in results.items()}, certificates
-
-
-def _evaluated(
-    spec: RunSpec,
-    directory: RunDirectory,
-    spine: Spine,
-    known: Mapping[str, Truth],
-    published: Mapping[str, Mapping[str, Histogram]],
-    progress: Progress,
-) -> dict[str, list[ErrorRow]]:
-    rows = {}
-    for u in spec.universes:
-        progress.stage(f"evaluate {u.name}", None)
-        source = nmf.NmfReader(directory.nmf(u.name), spine)
-        rows[u.name] = evaluate(known[u.name], published[u.name], source, spine, u.schema)
-        errors_csv.write(directory.errors if u.name == "persons" else directory.unit_errors, rows[u.name])
-    return rows
+    published = {name: r.histograms for name, r in results.items()}
+    with stages("report of the release"):
+        progress.stage("report of the release", None)
+        release_report.write(opened, release_report.shown(opened, published), out)
+    return published, certificates
 
 
 # --- their parts ----------------------------------------------------------------------------------------------
@@ -395,6 +468,17 @@ def _constraints(
 def _total(truth_by_level: Truth, level: str, what: str, says: str) -> Constraint:
     totals = truth_by_level[level].open(f"totals of {what} at this level are invariant").totals()
     return Constraint("total", level, "total", "=", Kind.INVARIANT, totals[:, None], f"{says}, exactly")
+
+
+def _true_answers(spec: RunSpec, shown: Shown, known: Mapping[str, Truth]) -> dict[Key, NDArray[np.int64]]:
+    """The truth beside everything that the report shows of the release."""
+    schemas = {u.name: u.schema for u in spec.universes}
+    return {
+        a.key: known[a.universe][a.level]
+        .open("for the report in confidential/")
+        .answer(schemas[a.universe].query(a.query))
+        for a in shown.answers
+    }
 
 
 def _truth_path(directory: RunDirectory, universe: str) -> Path:

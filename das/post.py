@@ -19,22 +19,23 @@ from das import tables
 from das.engine import Progress, in_order
 from das.errors import PrivacyError, ReleaseError
 from das.estimate import informed
+from das.estimate.family import Method
 from das.estimate.information import Information
 from das.estimate.modes import Modes
-from das.estimate.topdown import Method, estimate_children, estimate_root
+from das.estimate.topdown import estimate_children, estimate_root
 from das.files import microdata, microdata_reading, nmf, published_tables, run_directory
 from das.files import spine as spine_file
 from das.files.release_source import open_source
 from das.full_information import Collapsed, collapse, write_estimates
 from das.geography import bounds as geography
-from das.model.constraint import Bounds
+from das.model.constraint import Bounds, JointTotals
 from das.model.estimate import Estimate
 from das.model.histogram import Histogram
 from das.model.release import Release
 from das.model.schema import Schema
 from das.model.solution import Certificate
 from das.model.spine import Spine
-from das.rounding import round_estimate
+from das.rounding import descendants, mend, round_estimate
 from das.spec import RunSpec, Universe
 
 
@@ -67,9 +68,17 @@ class Opened:
         low_high = None
         if f"{dwelling}_lb" in lowest:
             low_high = (lowest[f"{dwelling}_lb"][1], lowest[f"{dwelling}_ub"][1])
-        known = [level for level in self.spine.levels if "total" in found[level]]
-        total = found[known[-1]]["total"][1][:, 0] if known else None  # the lowest: those above are its sums
-        return geography.bounds(universe.schema, self.spine, low_high, total, known[-1] if known else None)
+        known = [level for level in self.spine.levels if found[level].keys() & {"total", "joint_total"}]
+        if not known:
+            return geography.bounds(universe.schema, self.spine, low_high, None, None)
+        level = known[-1]  # the lowest: totals above are its sums
+        total: NDArray[np.int64] | JointTotals
+        if "total" in found[level]:
+            total = found[level]["total"][1][:, 0]
+        else:
+            codes = self.spine.codes[self.spine.index(level)]
+            total = JointTotals.of_places(codes, found[level]["joint_total"][1][:, 0])
+        return geography.bounds(universe.schema, self.spine, low_high, total, level)
 
     def _check_constraints(self, universe: Universe, found: Mapping[str, Mapping[str, object]]) -> None:
         """The constraints that the privacy statement lists are those of the files."""
@@ -114,10 +123,14 @@ def estimate(
     published: dict[str, Histogram] = {}
     certificates: dict[str, Certificates] = {}
     for depth, level in enumerate(release.spine.levels):
-        above = published[release.spine.levels[depth - 1]] if depth else None
+        above, mended = None, Certificate()
+        if depth:
+            up = release.spine.levels[depth - 1]
+            published, mended = mend(universe.schema, release.spine, bounds, published, up)
+            above = published[up]
         batches = _batches(release, universe, level, above, bounds, known)
         progress.stage(f"estimate {universe.name}: {level}", release.spine.units(level))
-        parts, worst = [], Certificates(Certificate(), Certificate())
+        parts, worst = [], Certificates(mended, Certificate())
         for part, c in in_order(pool, _solve, batches):
             worst = Certificates(worst.estimation.merge(c.estimation), worst.rounding.merge(c.rounding))
             parts.append(part)
@@ -162,7 +175,7 @@ def _batches(
         families = starts[first : last + 1]
         parents = None if above is None else above.rows(int(first), int(last))
         here = bounds[level].rows(start, stop)
-        below = None if here.reach is None else _descendants(spine, level, start, stop, bounds)
+        below = descendants(spine, bounds, level, start, stop)
         yield _Batch(release.folder, universe.name, universe.schema, level, method, universe.chain,
                      universe.objective, parents, families, here, below, *_knowledge(known, level, start, stop))  # fmt: skip
 
@@ -172,16 +185,6 @@ def _knowledge(known: Collapsed | None, level: str, start: int, stop: int) -> tu
     if known is None or level not in known.information:
         return None, None
     return known.modes, known.information[level].rows(slice(start, stop))
-
-
-def _descendants(
-    spine: Spine, level: str, start: int, stop: int, bounds: Mapping[str, Bounds]
-) -> tuple[NDArray[np.int64], Bounds]:
-    """The units with known totals under units ``start:stop`` of ``level``: whose each is, and their bounds."""
-    lowest = max(lv for lv in range(len(spine)) if bounds[spine.levels[lv]].total is not None)
-    home = spine.up(spine.levels[lowest], level)
-    a, b = np.searchsorted(home, [start, stop])
-    return home[a:b] - start, bounds[spine.levels[lowest]].rows(int(a), int(b))
 
 
 def _solve(batch: _Batch) -> tuple[Histogram, Certificates]:

@@ -1,21 +1,47 @@
-"""Reruns of one prepared input over a grid of budgets."""
+"""Runs of one prepared input over a grid of budgets, estimation methods and repeats."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import product
 from pathlib import Path
+from typing import Any
 
-from das.engine import Progress, Silent
+from das import spec as specification
+from das.accounting.zcdp import tight
+from das.engine import Progress, Silent, executor
 from das.errors import SpecError
-from das.files import sweep_csv
-from das.files.run_directory import RunDirectory, create_private, write_text
-from das.model.result import SweepRow
-from das.pipeline import prepare, run_prepared, scaled
+from das.evaluate import summary
+from das.files import errors_csv, sweep_csv
+from das.files.run_directory import RunDirectory, create_private, read_json, write_json, write_text
+from das.model.budget import Mechanism
+from das.model.result import SummaryRow, SweepRow
+from das.pipeline import (
+    Made,
+    Measured,
+    Prepared,
+    check_same,
+    finish,
+    measure_release,
+    post_processed,
+    prepare,
+    scaled,
+)
 from das.report.sweep import sweep_page
 from das.spec import RunSpec
 from das.stages import Stages
+
+METHODS = ("topdown", "full-information")
+WARNING = (
+    "Each run of this sweep measured the same records anew. A run published alone costs what its own privacy.json says. "
+    "Publishing several adds up their costs: all of them together cost the total given here, and the measurements of "
+    "interrupted attempts are counted in it. Errors depend on the truth: choosing by them which run to publish uses the "
+    "records once more, and no budget here pays for that."
+)
 
 
 @dataclass(frozen=True)
@@ -23,8 +49,26 @@ class Swept:
     """What a sweep has written."""
 
     table: Path
+    summary: Path
     page: Path
+    statement: Path
     rows: Sequence[SweepRow]
+
+
+@dataclass(frozen=True)
+class _Run:
+    """One point of the grid, its specification and its folder."""
+
+    budget: Fraction
+    method: str
+    repeat: int
+    spec: RunSpec
+    directory: RunDirectory
+
+    @property
+    def is_done(self) -> bool:
+        """The manifest is the last file of a run."""
+        return self.directory.manifest.exists()
 
 
 def sweep(
@@ -32,33 +76,126 @@ def sweep(
     budgets: Sequence[Fraction],
     out: Path,
     *,
+    methods: Sequence[str] = (),
     repeats: int = 1,
     paths: Sequence[Path] = (),
     workers: int = 1,
     progress: Progress | None = None,
+    resume: bool = False,
 ) -> Swept:
-    """Run ``spec`` at each budget, ``repeats`` times; the input is read once.
+    """Run ``spec`` at each budget, by each method (default: its own), ``repeats`` times; the input is read once.
 
-    Each run has its folder under ``out/runs``; ``out/sweep.csv`` has all errors, one row for each line of
-    each run's ``errors.csv``, and ``out/sweep.html`` draws them. All of it is confidential.
+    Each run has its folder under ``out/runs``, complete but for the page of its errors; ``sweep.csv`` has all errors, ``summary.csv`` their means and intervals
+    over the repeats, ``sweep.html`` draws them, ``privacy.json`` says what all runs together cost. All of it is
+    confidential. Runs go side by side, one to a worker, but are measured here, one after another.
+
+    With ``resume``, runs that are finished are kept, and the grid may have grown. One that was interrupted is made
+    again: levels that were measured stand, and what was drawn and lost is in its privacy statement.
     """
-    progress = progress or Silent()
+    progress, methods = progress or Silent(), tuple(methods) or (spec.estimation.method,)
+    _check(spec, budgets, methods, repeats)
+    if not resume:
+        RunDirectory(out).refuse_if_taken()
+    prepared = prepare(spec, paths, Stages(), progress)
+    create_private(out)
+    runs = list(_grid(spec, budgets, methods, repeats, out))
+    for run in runs:
+        if run.directory.ledger.exists():
+            check_same(run.spec, prepared, run.directory)
+    progress.stage("runs", len(runs))
+    found = {}
+    for run, rows in _rows(runs, prepared, workers):
+        found[run.directory.root] = rows
+        progress.advance()
+        sweep_csv.write(out / "sweep.csv", [x for r in runs for x in found.get(r.directory.root, ())])
+    rows = [x for r in runs for x in found[r.directory.root]]
+    return _written(spec, runs, rows, out)
+
+
+def _check(spec: RunSpec, budgets: Sequence[Fraction], methods: Sequence[str], repeats: int) -> None:
     if not budgets or min(budgets) <= 0 or len(set(budgets)) != len(budgets) or repeats < 1:
         raise SpecError("a sweep needs positive, different budgets, and at least one repeat", where="--rho")
     if spec.run.seed is not None and repeats > 1:
         raise SpecError("repeats with one seed would be copies of each other", where="run.seed", remedy="leave it out")
-    RunDirectory(out).refuse_if_taken()
-    prepared = prepare(spec, paths, Stages(), progress)
-    create_private(out)
+    if len(set(methods)) != len(methods) or not set(methods) <= set(METHODS):
+        raise SpecError(f"methods must be different, and among {', '.join(METHODS)}", where="--method",
+                        remedy="such as --method topdown,full-information")  # fmt: skip
+
+
+def _grid(
+    spec: RunSpec, budgets: Sequence[Fraction], methods: Sequence[str], repeats: int, out: Path
+) -> Iterator[_Run]:
     currency = spec.persons.plan.mechanism.currency
-    rows: list[SweepRow] = []
-    for budget in budgets:
-        for repeat in range(repeats):
-            name = f"{spec.run.name}-{budget}-{repeat}"
-            folder = out / "runs" / f"{currency}-{str(budget).replace('/', '_')}-{repeat}"
-            one = scaled(spec, budget, name)
-            outcome = run_prepared(one, prepared, RunDirectory(folder), workers, Stages(), progress)
-            rows += [SweepRow(budget, repeat, r) for r in outcome.rows["persons"]]
-            sweep_csv.write(out / "sweep.csv", rows)
-    write_text(out / "sweep.html", sweep_page(rows, spec.run.name, spec.persons.plan))
-    return Swept(out / "sweep.csv", out / "sweep.html", rows)
+    for method in methods:
+        other = (f"estimation.method={method}",)
+        by_method = specification.parse(specification.dump(spec), where="--method", overrides=other)
+        for budget, repeat in product(budgets, range(repeats)):
+            folder = out / "runs" / f"{currency}-{str(budget).replace('/', '_')}-{method}-{repeat}"
+            name = f"{spec.run.name}-{budget}-{method}-{repeat}"
+            yield _Run(budget, method, repeat, scaled(by_method, budget, name), RunDirectory(folder))
+
+
+def _rows(runs: Sequence[_Run], prepared: Prepared, workers: int) -> Iterator[tuple[_Run, list[SweepRow]]]:
+    """The errors of each run as it is done: first those that were, then the others."""
+    for run in runs:
+        if run.is_done:
+            yield run, [SweepRow(run.budget, run.method, run.repeat, e) for e in errors_csv.read(run.directory.errors)]
+    due = [r for r in runs if not r.is_done]
+    side_by_side = max(1, min(workers, len(due)))
+    ahead = side_by_side if workers > 1 else 0
+    waiting: deque[tuple[_Run, Stages, Measured, Future[tuple[Made, Stages]]]] = deque()
+    with executor(workers if side_by_side > 1 else 1) as pool:
+        for run in due:
+            stages = Stages()
+            measured = _measured(run, prepared, stages)
+            made = pool.submit(post_processed, run.directory.release, workers // side_by_side)
+            waiting.append((run, stages, measured, made))
+            if len(waiting) > ahead:
+                yield _finished(*waiting.popleft(), prepared)
+        while waiting:
+            yield _finished(*waiting.popleft(), prepared)
+
+
+def _measured(run: _Run, prepared: Prepared, stages: Stages) -> Measured:
+    """Measure, or go on with what an interrupted attempt has measured. Without a ledger nothing was drawn."""
+    resume = run.directory.ledger.exists()
+    if not resume:
+        run.directory.remove()
+    return measure_release(run.spec, prepared, run.directory, stages, Silent(), resume=resume, accept_spent=resume)
+
+
+def _finished(
+    run: _Run, stages: Stages, measured: Measured, made: Future[tuple[Made, Stages]], prepared: Prepared
+) -> tuple[_Run, list[SweepRow]]:
+    histograms, after = made.result()
+    stages.done += after.done
+    outcome = finish(run.spec, prepared, run.directory, measured, histograms, stages, Silent(), draw=False)
+    return run, [SweepRow(run.budget, run.method, run.repeat, e) for e in outcome.rows["persons"]]
+
+
+def _written(spec: RunSpec, runs: Sequence[_Run], rows: Sequence[SweepRow], out: Path) -> Swept:
+    means: list[SummaryRow] = summary(rows)
+    together = _statement(spec, runs)
+    swept = Swept(out / "sweep.csv", out / "summary.csv", out / "sweep.html", out / "privacy.json", rows)
+    sweep_csv.write_summary(swept.summary, means)
+    write_json(swept.statement, together)
+    write_text(swept.page, sweep_page(means, spec.run.name, spec.persons.plan, together))
+    return swept
+
+
+def _statement(spec: RunSpec, runs: Sequence[_Run]) -> dict[str, Any]:
+    """What each run has spent, and all together: exact sums of their own privacy statements."""
+    mechanism = spec.persons.plan.mechanism
+    currency = mechanism.currency
+    statements: list[Mapping[str, Any]] = [read_json(r.directory.release / "privacy.json") for r in runs]
+    lines = [
+        {"run": r.directory.root.name, "method": r.method, "repeat": r.repeat, "private": s["private"],
+         currency: s[currency]["total"], "interrupted_attempts": len(s["spent_by_interrupted_attempts"])}
+        for r, s in zip(runs, statements, strict=True)
+    ]  # fmt: skip
+    total = sum((Fraction(line[currency]) for line in lines), Fraction(0))
+    out: dict[str, Any] = {"what_this_means": WARNING, "private": all(s["private"] for s in statements),
+                           "runs": lines, currency: {"total": str(total)}}  # fmt: skip
+    if mechanism is Mechanism.DISCRETE_GAUSSIAN:
+        out["epsilon"] = {"delta": str(spec.budget.delta), "zcdp-tight": tight(total, spec.budget.delta)}
+    return out

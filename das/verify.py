@@ -1,97 +1,253 @@
-"""Do the noisy measurement files of a release hold what its privacy statement says was drawn?"""
+"""Is a release what its privacy statement says? Asked of the published files alone.
+
+:func:`check` holds the noisy measurement files against the ledger, draw by draw, and the ledger's lines against
+their sums. :func:`statement` does that, and then computes the whole statement again from ``ledger.jsonl`` and
+``spec.toml``: costs, totals, every epsilon, every line on single changes, and the digests. What a reader must take on
+trust is what no file can show: that the noise was drawn as stated, and from the source that is named.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from das.accounting import statement as stated
 from das.errors import ReleaseError
 from das.files import nmf, run_directory
 from das.files import spine as spine_file
-from das.files.ledger import LedgerFile
-from das.model.budget import Mechanism, Neighbours
-from das.noise import discrete_gaussian, discrete_laplace
+from das.files.json_lines import Key, line_of
+from das.files.ledger import LedgerFile, digests
+from das.model.budget import Event, Mechanism, Neighbours
+from das.noise import discrete_gaussian, discrete_laplace, entropy
+from das.spec import RunSpec, parse
+
+ALTERED = "the release is altered: get it again from where it was published"
+#: Relative difference of floats that another machine may give.
+CLOSE = 1e-9
 
 
 def check(release: Path) -> list[dict[str, Any]]:
     """Compare the files with the ledger of ``privacy.json``, draw by draw: levels, queries, units, answers,
-    variances. Returns the ledger's lines. Raises :class:`ReleaseError` at the first difference."""
+    variances. Returns the ledger's lines. Raises :class:`ReleaseError` at the first difference.
+
+    Measurements of another publisher have no ledger; their files are held against the list ``measured``, which is
+    returned then.
+    """
+    try:
+        return _checked(release)
+    except (KeyError, TypeError, ValueError, ZeroDivisionError) as error:
+        raise ReleaseError(f"this is no privacy statement ({type(error).__name__}: {error})",
+                           where=release / "privacy.json", remedy=ALTERED) from None  # fmt: skip
+
+
+def _checked(release: Path) -> list[dict[str, Any]]:
     statement = run_directory.read_json(release / "privacy.json")
     spine = spine_file.read(release / "spine.parquet")
-    mechanism = Mechanism(statement["mechanism"])
-    lines: Sequence[Mapping[str, Any]] = statement["ledger"]
+    foreign = "measured" in statement
+    lines: Sequence[Mapping[str, Any]] = statement["measured" if foreign else "ledger"]
     readers = {u: nmf.NmfReader(run_directory.nmf_folder(release, u), spine) for u in {d["universe"] for d in lines}}
     for universe, reader in readers.items():
         for level in spine.levels:
             said = {d["query"] for d in lines if (d["universe"], d["level"]) == (universe, level)}
+            if foreign and not said:
+                continue  # not measured
             if odd := said ^ set(reader.queries(level)):
-                raise ReleaseError(f"{sorted(odd)[0]!r} is in the files or in the ledger, not in both",
-                                   where=f"{reader.root}, {level}", remedy="the release is altered")  # fmt: skip
+                raise ReleaseError(f"{sorted(odd)[0]!r} is in the files or in the statement, not in both",
+                                   where=f"{reader.root}, {level}", remedy=ALTERED)  # fmt: skip
     for line in lines:
-        _check_line(line, readers[line["universe"]], mechanism)
-    _check_sums(statement, mechanism, release / "privacy.json")
-    _check_book(statement, release)
+        _check_line(_Measured.foreign(line) if foreign else _Measured.ours(line), readers[line["universe"]])
+    if not foreign:
+        _check_sums(statement, Mechanism(statement["mechanism"]), release / "privacy.json")
+        _check_book(statement, release)
     return [dict(d) for d in lines]
 
 
-def _check_sums(statement: Mapping[str, Any], mechanism: Mechanism, where: Path) -> None:
+@dataclass(frozen=True)
+class _Measured:
+    """What the files must hold of one query at one level: ``measured`` of ``units`` units, each with ``answers``
+    answers and a variance from ``least`` to ``most``."""
+
+    level: str
+    query: str
+    measured: int
+    units: int
+    answers: int
+    least: float
+    most: float
+
+    @staticmethod
+    def ours(line: Mapping[str, Any]) -> _Measured:
+        gaussian = "sigma_sq" in line
+        scale = Fraction(line["sigma_sq" if gaussian else "scale"])
+        v = discrete_gaussian.variance(scale) if gaussian else discrete_laplace.variance(scale)
+        v = max(v, float(np.finfo(np.float32).tiny))
+        return _Measured(line["level"], line["query"], line["units"], line["units"], line["answers"], v, v)
+
+    @staticmethod
+    def foreign(line: Mapping[str, Any]) -> _Measured:
+        v = line["variance"]
+        return _Measured(line["level"], line["query"], line["units"], line["of_units"], line["answers"], v["least"],
+                         v["most"])  # fmt: skip
+
+
+def statement(release: Path) -> dict[str, Any]:
+    """Check everything, and return the statement. Raises :class:`ReleaseError` at the first difference, with the
+    file and line of it."""
+    path = release / "privacy.json"
+    spec, made = drawn(release)
+    check(release)
+    said = run_directory.read_json(path)
+    _check_constraints(release, spec, said)
+    source = _source(spec)
+    again = stated.statement(spec.terms, made, said["outside_the_guarantee"], source.name, source.private, (),
+                             digests(release))  # fmt: skip
+    own_words = again.pop("what_this_means")
+    if lost := [x for x in own_words if x not in said.get("what_this_means", ())]:
+        raise ReleaseError(f"it does not say: {lost[0]}", where=path, remedy=ALTERED)
+    for at, expected, found in _differences(again, {k: v for k, v in said.items() if k != "what_this_means"}, ()):
+        raise ReleaseError(f"{'.'.join(map(str, at))} is {found}, and computed again {expected}",
+                           where=_place(path, at), remedy=ALTERED)  # fmt: skip
+    return said
+
+
+def _place(path: Path, at: tuple[Key, ...]) -> str:
+    """File and line of a value."""
+    return f"{path}, line {line_of(run_directory.read_text(path, 'privacy statement'), at)}"
+
+
+def drawn(release: Path) -> tuple[RunSpec, stated.Drawn]:
+    """The specification of a release, and the events of its ledger: each draw of the plan once, kept, and what
+    interrupted attempts drew. Raises :class:`ReleaseError` where there is no ledger, or it is not of this plan."""
+    if "measured" in run_directory.read_json(release / "privacy.json"):
+        raise ReleaseError("these measurements came from another publisher: there is no ledger of them", where=release,
+                           remedy="`das nmf verify` checks the files; the guarantee is its publisher's to state")  # fmt: skip
+    if missing := [n for n in ("ledger.jsonl", "spec.toml", "spine.parquet") if not (release / n).is_file()]:
+        raise ReleaseError(f"there is no {missing[0]}", where=release,
+                           remedy="name the run that has the noisy measurements")  # fmt: skip
+    spec = parse(run_directory.read_text(release / "spec.toml", "specification"), where=str(release / "spec.toml"))
+    spine, book = spine_file.read(release / "spine.parquet"), LedgerFile(release / "ledger.jsonl")
+    events: dict[str, tuple[Event, ...]] = {u.name: () for u in spec.universes}
+    lost: dict[str, tuple[Event, ...]] = {}
+    for a in book.attempts():
+        into = lost if a.digest is None else events
+        into[a.universe] = (*into.get(a.universe, ()), *a.events)
+    for u in spec.universes:
+        planned = [
+            Event(u.name, d.level, d.query, spine.units(d.level), u.schema.query(d.query).answers, u.plan.mechanism,
+                  d.scale, d.cost)
+            for d in u.plan.draws
+        ]  # fmt: skip
+        if list(events[u.name]) != planned:
+            raise ReleaseError(f"the draws of {u.name} are not those of the plan in spec.toml", where=book.path,
+                               remedy=ALTERED)  # fmt: skip
+    return spec, stated.Drawn(events, lost)
+
+
+def _source(spec: RunSpec) -> entropy.Entropy:
+    if spec.run.seed is not None:
+        return entropy.seeded(spec.run.seed)
+    return entropy.kernel() if spec.run.entropy == "kernel" else entropy.system()
+
+
+def _differences(again: Any, said: Any, at: tuple[Key, ...]) -> Iterator[tuple[tuple[Key, ...], Any, Any]]:
+    """Path, computed and stated value wherever two trees differ. Floats may differ by rounding; intervals that both
+    hold one number overlap."""
+    if isinstance(again, dict) and isinstance(said, dict):
+        for key in {**again, **said}:
+            yield from _differences(again.get(key), said.get(key), (*at, key))
+    elif at and at[-1] == "pld" and _is_interval(said):
+        if not (0 <= said[0] <= said[1] and said[0] <= again[1] and again[0] <= said[1] <= again[1] * (1 + CLOSE)):
+            yield at, again, said
+    elif isinstance(again, list) and isinstance(said, list):
+        for i in range(max(len(again), len(said))):
+            one, other = (x[i] if i < len(x) else None for x in (again, said))
+            yield from _differences(one, other, (*at, i))
+    elif isinstance(again, float) and isinstance(said, int | float):
+        if not abs(again - said) <= CLOSE * abs(again):
+            yield at, again, said
+    elif again != said or type(again) is not type(said):
+        yield at, again, said
+
+
+def _is_interval(value: Any) -> bool:
+    return isinstance(value, list) and len(value) == 2 and all(isinstance(x, int | float) for x in value)
+
+
+def _check_sums(statement: Mapping[str, Any], mechanism: Mechanism, path: Path) -> None:
     """Every scale costs what its line says, and the lines add up to the totals: exactly, in fractions."""
     sensitivity = Neighbours(statement["neighbours"]).sensitivity
-    gaussian = mechanism is Mechanism.DISCRETE_GAUSSIAN
-    every = [*statement["ledger"], *statement["spent_by_interrupted_attempts"]]
-    for d in every:
-        scale, cost = Fraction(d["sigma_sq" if gaussian else "scale"]), Fraction(d[mechanism.currency])
-        if cost * scale * (2 if gaussian else 1) != sensitivity:
-            raise ReleaseError(f"{d['query']!r} at {d['level']!r}: its noise does not cost {cost}", where=where,
-                               remedy="the statement is altered")  # fmt: skip
-    said = {u: Fraction(c) for u, c in statement[mechanism.currency].items()}
-    sums = {
-        u: sum((Fraction(d[mechanism.currency]) for d in every if u in (d["universe"], "total")), Fraction(0))
-        for u in said
+    gaussian, currency = mechanism is Mechanism.DISCRETE_GAUSSIAN, mechanism.currency
+    sums: dict[str, Fraction] = {}
+    for table in ("ledger", "spent_by_interrupted_attempts"):
+        for i, d in enumerate(statement[table]):
+            scale, cost = Fraction(d["sigma_sq" if gaussian else "scale"]), Fraction(d[currency])
+            if cost * scale * (2 if gaussian else 1) != sensitivity:
+                raise ReleaseError(f"{d['query']!r} at {d['level']!r}: its noise does not cost {cost}",
+                                   where=_place(path, (table, i, currency)), remedy=ALTERED)  # fmt: skip
+            for part in (d["universe"], "total"):
+                sums[part] = sums.get(part, Fraction(0)) + cost
+    for universe, total in statement[currency].items():
+        if Fraction(total) != sums.get(universe):
+            raise ReleaseError(f"the total of {universe!r} is given as {total}, the lines add up to {sums.get(universe)}",
+                               where=_place(path, (currency, universe)), remedy=ALTERED)  # fmt: skip
+
+
+def _check_constraints(release: Path, spec: RunSpec, said: Mapping[str, Any]) -> None:
+    """The constraints that the statement lists are those of the files."""
+    spine = spine_file.read(release / "spine.parquet")
+    listed = {(c["universe"], c["level"], c["constraint"], c["sign"]) for c in said["outside_the_guarantee"]}
+    there = {
+        (u.name, level, name, sign)
+        for u in spec.universes
+        for level in spine.levels
+        for name, (sign, _) in nmf.NmfReader(run_directory.nmf_folder(release, u.name), spine)
+        .constraints(level)
+        .items()
     }
-    if odd := [u for u in said if said[u] != sums[u]]:
-        raise ReleaseError(f"the total of {odd[0]!r} is given as {said[odd[0]]}, the lines add up to {sums[odd[0]]}",
-                           where=where, remedy="the statement is altered")  # fmt: skip
+    for odd in sorted(listed ^ there):
+        where = release / "privacy.json" if odd in listed else run_directory.nmf_folder(release, odd[0])
+        raise ReleaseError(f"constraint {odd[2]!r} of {odd[0]} at {odd[1]!r} is {'not ' if odd in listed else ''}in the "
+                           f"files, and {'' if odd in listed else 'not '}in the statement", where=where, remedy=ALTERED)  # fmt: skip
 
 
 def _check_book(statement: Mapping[str, Any], release: Path) -> None:
     """The statement has the draws of ``ledger.jsonl``, no more and no fewer."""
     attempts = LedgerFile(release / "ledger.jsonl").attempts()
-    if not attempts:
-        return  # a release that was converted from another layout has no ledger of its own
-    drawn = Counter((e.universe, e.level, e.query, str(e.cost)) for a in attempts for e in a.events)
+    made = Counter((e.universe, e.level, e.query, str(e.cost)) for a in attempts for e in a.events)
     currency = Mechanism(statement["mechanism"]).currency
     every = [*statement["ledger"], *statement["spent_by_interrupted_attempts"]]
-    if drawn != Counter((d["universe"], d["level"], d["query"], d[currency]) for d in every):
-        raise ReleaseError("the draws are not those of ledger.jsonl", where=release / "privacy.json",
-                           remedy="the statement or the ledger is altered")  # fmt: skip
+    said = Counter((d["universe"], d["level"], d["query"], d[currency]) for d in every)
+    if odd := [*(made - said), *(said - made)]:
+        universe, level, query, cost = odd[0]
+        raise ReleaseError(f"the draws are not those of ledger.jsonl: {query!r} at {level!r} ({universe}), at {cost}, is "
+                           f"there {made[odd[0]]} times, and here {said[odd[0]]} times",
+                           where=release / "privacy.json", remedy=ALTERED)  # fmt: skip
 
 
-def _check_line(line: Mapping[str, Any], reader: nmf.NmfReader, mechanism: Mechanism) -> None:
-    level, query = line["level"], line["query"]
-    where = f"{reader.root}, {level}, {query}"
-    expected = _variance(mechanism, line)
-    units = reader.spine.units(level)
-    if units != line["units"]:
-        raise ReleaseError(
-            f"{units} units, the ledger says {line['units']}", where=where, remedy="the release is altered"
-        )
-    for start, stop in reader.spine.batches(level, line["answers"]):
-        m = reader.read(level, query, start, stop)
-        if m.values.shape[1] != line["answers"]:
-            raise ReleaseError(f"{m.values.shape[1]} answers, the ledger says {line['answers']}", where=where,
-                               remedy="the release is altered")  # fmt: skip
-        if not np.allclose(m.variance, max(expected, float(np.finfo(np.float32).tiny)), rtol=1e-5):
-            raise ReleaseError(f"variance {m.variance[0]:.6g}, the ledger's scale gives {expected:.6g}", where=where,
-                               remedy="the release is altered")  # fmt: skip
-
-
-def _variance(mechanism: Mechanism, line: Mapping[str, Any]) -> float:
-    if mechanism is Mechanism.DISCRETE_GAUSSIAN:
-        return discrete_gaussian.variance(Fraction(line["sigma_sq"]))
-    return discrete_laplace.variance(Fraction(line["scale"]))
+def _check_line(said: _Measured, reader: nmf.NmfReader) -> None:
+    where = f"{reader.root}, {said.level}, {said.query}"
+    if (units := reader.spine.units(said.level)) != said.units:
+        raise ReleaseError(f"{units} units, the statement says {said.units}", where=where, remedy=ALTERED)
+    measured = 0
+    for start, stop in reader.spine.batches(said.level, said.answers):
+        m = reader.read(said.level, said.query, start, stop)
+        if m.values.shape[1] != said.answers:
+            raise ReleaseError(f"{m.values.shape[1]} answers, the statement says {said.answers}", where=where,
+                               remedy=ALTERED)  # fmt: skip
+        there = np.isfinite(m.variance)
+        measured += int(there.sum())
+        odd = there & ((m.variance < said.least * (1 - 1e-5)) | (m.variance > said.most * (1 + 1e-5)))
+        if odd.any():
+            unit = int(np.flatnonzero(odd)[0])
+            code = reader.spine.codes[reader.spine.index(said.level)][start + unit]
+            raise ReleaseError(f"variance {m.variance[unit]:.6g} of {code}, the statement gives {said.least:.6g}",
+                               where=where, remedy=ALTERED)  # fmt: skip
+    if measured != said.measured:
+        raise ReleaseError(f"{measured} units are measured, the statement says {said.measured}", where=where,
+                           remedy=ALTERED)  # fmt: skip

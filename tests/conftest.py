@@ -7,6 +7,10 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
+from threadpoolctl import threadpool_limits
+
+# The matrices of the tests are small: threads on them only fight each other for the cores.
+threadpool_limits(1)
 
 ROOT = Path(__file__).resolve().parents[1]
 

@@ -134,15 +134,20 @@ def tally(draws: NDArray[np.int64], top: int) -> NDArray[np.int64]:
 
 
 def can_be_shared_out(
-    held: Sequence[int], lower: NDArray[np.int64], upper: NDArray[np.int64], total: NDArray[np.int64]
+    held: Sequence[int],
+    lower: NDArray[np.int64],
+    upper: NDArray[np.int64],
+    total: NDArray[np.int64],
+    part: NDArray[np.intp] | None = None,
 ) -> bool:
     """Is there an x >= 0 with ``lower <= x <= upper``, descendants' totals ``total`` and group sums ``held``?
 
-    ``lower``, ``upper``: ``(descendants, groups)``. A linear program; a transport problem has an integer
+    ``lower``, ``upper``: ``(descendants, groups)``. With ``part`` ``(descendants,)``, totals are those of parts. A linear program; a transport problem has an integer
     solution whenever it has any.
     """
     places, groups = lower.shape
-    rows = [np.kron(np.eye(places), np.ones(groups)), np.kron(np.ones(places), np.eye(groups))]
+    one = np.eye(places) if part is None else (part[None, :] == np.arange(len(total))[:, None]).astype(float)
+    rows = [np.kron(one, np.ones(groups)), np.kron(np.ones(places), np.eye(groups))]
     equal = np.concatenate([total, np.asarray(held)])
     box = list(zip(lower.ravel(), upper.ravel(), strict=True))
     if (lower > upper).any():

@@ -131,11 +131,12 @@ def test_compare_sets_noisy_beside_published(das: Das, finished: Path) -> None:
     assert said.code == 0, said.err
     for part in ("MAE noisy", "published", "Tract", "hispanic * cenrace"):
         assert part in said.out
+    assert (finished / "confidential" / "compare.html").read_text().count("<svg") >= 4
     rows = json.loads(das("compare", finished, "--json").out)
-    assert {r["source"] for r in rows} == {"nmf", "postprocessed"}
-    assert {r["bin"] for r in rows} == {"all"}
-    expected = [r for r in errors_csv.read(finished / "confidential" / "evaluation" / "errors.csv") if r.bin == "all"]
-    assert [r["mae"] for r in rows] == [r.mae for r in expected]
+    assert set(rows) == {"persons", "units"}
+    errors = errors_csv.read(finished / "confidential" / "evaluation" / "errors.csv")
+    expected = [(r.level, r.query, r.bin, r.mae) for r in errors if r.source == "postprocessed"]
+    assert [(r["level"], r["query"], r["bin"], r["mae_published"]) for r in rows["persons"]] == expected
 
 
 def test_evaluate_writes_the_errors_again(das: Das, copied: Path) -> None:
@@ -149,6 +150,23 @@ def test_evaluate_writes_the_errors_again(das: Das, copied: Path) -> None:
     rows = json.loads(das("evaluate", copied, "--json").out)
     assert set(rows) == {"persons", "units"}
     assert rows["persons"][0]["level"] == "US"
+
+
+def test_evaluate_takes_areas_of_ones_own(das: Das, copied: Path, tmp_path: Path) -> None:
+    """They join those that the header of the extract has; one more area is one more row of each column."""
+    tables = copied / "confidential" / "evaluation" / "tables.csv"
+    assert {"Place", "County_Subdivision", "Block_Group"} <= set(pd.read_csv(tables)["geography"])
+    spine = pq.read_table(copied / "release" / "spine.parquet").to_pandas()
+    blocks = spine.loc[spine["level"] == "Block", "geocode"].tolist()
+    areas = tmp_path / "wards.csv"
+    areas.write_text("area,block\n" + "".join(f"one,{b}\n" for b in blocks) + f"two,{blocks[0]}\n")
+    assert das("evaluate", copied, "--areas", areas).code == 0
+    rows = pd.read_csv(tables)
+    total = rows[(rows["column"] == "P0010001") & (rows["size"] == "all")].set_index("geography")
+    assert total.loc["wards", "n"] == 2
+    assert "Place" in total.index
+    areas.write_text("area,block\none,nowhere\n")
+    refused(das("evaluate", copied, "--areas", areas), "wards.csv, line 2", "nowhere")
 
 
 def test_sweep_runs_every_budget_and_draws_them(das: Das, tmp_path: Path) -> None:
@@ -608,7 +626,7 @@ def test_an_interruption_says_so(das: Das, tmp_path: Path, monkeypatch: pytest.M
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(pipeline, "evaluate", interrupted)
+    monkeypatch.setattr(pipeline, "assess", interrupted)
     said = das("run", "configs/1940.toml", "--out", tmp_path / "run")
     assert said.code == 130
     assert "interrupted" in said.err

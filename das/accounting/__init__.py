@@ -1,5 +1,22 @@
-"""From rho to (epsilon, delta), and the privacy statement of a release."""
+"""What draws cost together: rho, and (epsilon, delta) exactly or by conversion; calibration; the privacy statement."""
 
+from das.accounting.calibration import calibrate
+from das.accounting.draws import Composition, pure
+from das.accounting.paths import worst_pair
+from das.accounting.profile import curve, delta, epsilon
+from das.accounting.tradeoff import tradeoff
 from das.accounting.zcdp import bun_steinke, implied, tight
 
-__all__ = ["bun_steinke", "implied", "tight"]
+__all__ = [
+    "Composition",
+    "bun_steinke",
+    "calibrate",
+    "curve",
+    "delta",
+    "epsilon",
+    "implied",
+    "pure",
+    "tight",
+    "tradeoff",
+    "worst_pair",
+]

@@ -1,57 +1,124 @@
-"""The privacy statement of a release, as data: what was drawn, what it costs, what lies outside."""
+"""The privacy statement of a release, as data: what was drawn, what it costs, what lies outside.
+
+``docs/privacy-statement.md`` says what each field means. All but ``what_this_means``, ``says`` and ``digests`` is a
+function of the ledger, the specification and the entropy source, so that anyone can compute it again (:mod:`das.verify`).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
-from das.accounting.zcdp import bun_steinke, implied, tight
-from das.model.budget import Event, Mechanism, Neighbours
+from das.accounting.changes import changes
+from das.accounting.guarantee import cost, decimal, epsilons, guarantees, noise
+from das.accounting.target import Target
+from das.model.budget import Draw, Event, Mechanism, Neighbours
 from das.model.constraint import Constraint, Kind
+from das.model.schema import Schema
 
-DELTAS = ("1e-5", "1e-10", "1e-15")
+#: Where the curve of (epsilon, delta) is drawn through.
+CURVE = tuple(Fraction(1, 10**k) for k in (3, 5, 10, 15, 20, 25, 30))
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What an account needs beside the draws: ``schemas`` by universe, and the levels of the tree, root first."""
+
+    mechanism: Mechanism
+    neighbours: Neighbours
+    delta: Fraction
+    levels: Sequence[str]
+    schemas: Mapping[str, Schema]
+    target: Target | None = None
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """Events by universe: those of the release, and those of interrupted attempts, spent for nothing but spent."""
+
+    events: Mapping[str, Sequence[Event]]
+    lost: Mapping[str, Sequence[Event]] = field(default_factory=dict)
+
+    @property
+    def every(self) -> dict[str, tuple[Event, ...]]:
+        universes = dict.fromkeys([*self.events, *self.lost])
+        return {u: (*self.events.get(u, ()), *self.lost.get(u, ())) for u in universes}
+
+
+def account(terms: Terms, draws: Mapping[str, Sequence[Draw | Event]]) -> dict[str, Any]:
+    """The costs of a plan or a ledger, by universe: exact totals, epsilons, and the costs of single changes."""
+    spent = {u: sum((d.cost for d in ds), Fraction(0)) for u, ds in draws.items()}
+    target = terms.target
+    out = {
+        "mechanism": terms.mechanism.value,
+        "neighbours": terms.neighbours.value,
+        terms.mechanism.currency: {**{u: str(c) for u, c in spent.items()}, "total": str(sum(spent.values()))},
+        "guarantee": guarantees(terms.mechanism, terms.neighbours, draws, terms.delta),
+        "spending": {u: _spending(ds) for u, ds in draws.items()},
+        "changes": {u: _changes(terms, u, ds) for u, ds in draws.items()},
+    }
+    if target is not None:
+        out["target"] = {"universe": "persons", "epsilon": str(target.epsilon), "delta": decimal(target.delta),
+                         "calibration": target.calibration}  # fmt: skip
+    return out
+
+
+def _spending(draws: Sequence[Draw | Event]) -> dict[str, dict[str, str]]:
+    """Where the budget goes: exact sums by level and by query."""
+    sums: dict[str, dict[str, Fraction]] = {"levels": {}, "queries": {}}
+    for d in draws:
+        for by, key in (("levels", d.level), ("queries", d.query)):
+            sums[by][key] = sums[by].get(key, Fraction(0)) + d.cost
+    return {by: {key: str(c) for key, c in parts.items()} for by, parts in sums.items()}
+
+
+def _changes(terms: Terms, universe: str, draws: Sequence[Draw | Event]) -> list[dict[str, Any]]:
+    """What each change of one record can cost: exactly, and as epsilon at the delta of the specification."""
+    currency = terms.mechanism.currency
+    out = []
+    for c in changes(draws, terms.schemas[universe], terms.levels):
+        line = {"kind": c.kind, "what": c.what, "says": c.says, currency: str(cost(terms.mechanism, c.noise))}
+        out.append(line if terms.mechanism is Mechanism.GEOMETRIC else line | epsilons(c.noise, terms.delta))
+    return out
 
 
 def statement(
-    events: Mapping[str, Sequence[Event]],
-    neighbours: Neighbours,
-    delta: Fraction,
-    constraints: Mapping[str, Sequence[Constraint]],
+    terms: Terms,
+    drawn: Drawn,
+    outside: Sequence[Mapping[str, str]],
     entropy: str,
     private: bool,
-    lost: Mapping[str, Sequence[Event]] | None = None,
     notes: Sequence[str] = (),
+    digests: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
-    """``events`` and ``constraints`` by universe; ``lost`` those of interrupted attempts, spent for nothing but spent. All totals
-    are exact sums of both; epsilon figures are conversions."""
-    lost = lost or {}
-    every = {u: (*events.get(u, ()), *lost.get(u, ())) for u in dict.fromkeys([*events, *lost])}
-    spent = {u: sum((e.cost for e in es), Fraction(0)) for u, es in every.items()}
-    mechanism = next(e.mechanism for es in events.values() for e in es)
-    total = sum(spent.values(), Fraction(0))
-    return {
-        "private": private,
-        "entropy": entropy,
-        "mechanism": mechanism.value,
-        "neighbours": neighbours.value,
-        mechanism.currency: {**{u: str(c) for u, c in spent.items()}, "total": str(total)},
-        "guarantee": guarantees(mechanism, spent, delta),
-        "outside_the_guarantee": [
-            {"universe": u, "constraint": c.name, "level": c.level, "query": c.query, "sign": c.sign, "says": c.says}
-            for u, cs in constraints.items()
-            for c in cs
-            if c.kind is Kind.INVARIANT
-        ],
-        "what_this_means": [*_meaning(neighbours, constraints, list(every)), *notes],
-        "ledger": [_line(e) for es in events.values() for e in es],
-        "spent_by_interrupted_attempts": [_line(e) for es in lost.values() for e in es],
+    """The whole statement. ``outside`` are the lines of :func:`invariants`; ``digests`` are SHA-256 of published
+    files by their names. All totals are exact sums of kept and lost draws."""
+    out = {"private": private, "entropy": entropy} | account(terms, drawn.every)
+    if terms.mechanism is Mechanism.DISCRETE_GAUSSIAN:
+        together = noise((e for es in drawn.every.values() for e in es), terms.neighbours.sensitivity)
+        out["curve"] = [epsilons(together, d) for d in CURVE]
+    return out | {
+        "outside_the_guarantee": [dict(line) for line in outside],
+        "what_this_means": [*_meaning(terms.neighbours, outside, list(drawn.every)), *notes],
+        "ledger": [_line(e) for es in drawn.events.values() for e in es],
+        "spent_by_interrupted_attempts": [_line(e) for es in drawn.lost.values() for e in es],
+        "digests": dict(digests or {}),
     }
 
 
-def _meaning(
-    neighbours: Neighbours, constraints: Mapping[str, Sequence[Constraint]], universes: Sequence[str]
-) -> list[str]:
+def invariants(constraints: Mapping[str, Sequence[Constraint]]) -> list[dict[str, str]]:
+    """What is published exactly, by universe: a line for each."""
+    return [
+        {"universe": u, "constraint": c.name, "level": c.level, "query": c.query, "sign": c.sign, "says": c.says}
+        for u, cs in constraints.items()
+        for c in cs
+        if c.kind is Kind.INVARIANT
+    ]
+
+
+def _meaning(neighbours: Neighbours, outside: Sequence[Mapping[str, str]], universes: Sequence[str]) -> list[str]:
     """What a reader must know beside the numbers."""
     differ = "one record replaced by another" if neighbours is Neighbours.BOUNDED else "one record added or removed"
     out = [
@@ -60,36 +127,20 @@ def _meaning(
         "The bits of the noise come from a cryptographic generator: the guarantee is computational, as with any such.",
         "This is the cost of this release alone. Other releases from the same records add their own.",
     ]
+    if neighbours is Neighbours.UNBOUNDED:
+        out.append("A record that changes is one record removed and one added: each line under 'changes' counts both.")
     if len(universes) > 1:
         out.append("The total is about one record of each universe. Someone who moves from one housing unit to a vacant "
                    "one changes two records of housing units.")  # fmt: skip
-    totals = [c for cs in constraints.values() for c in cs if c.name == "total"]
-    if neighbours is Neighbours.UNBOUNDED and totals:
+    if neighbours is Neighbours.UNBOUNDED and any(c["constraint"] == "total" for c in outside):
         out.append("No two data sets that differ by one record added or removed agree on totals that are invariant: with "
                    "these, the guarantee is that of the noise, not of the release.")  # fmt: skip
+    out += [
+        f"A record of {c['universe']} that moves from one {c['level']} to another changes a total that is invariant: for "
+        "it, the lines under 'changes' price the noise, and not what the totals themselves give away."
+        for c in outside if c["constraint"] == "total"
+    ]  # fmt: skip
     return out
-
-
-def guarantees(mechanism: Mechanism, spent: Mapping[str, Fraction], delta: Fraction) -> dict[str, Any]:
-    """The guarantee of each universe by itself and, where there are several, of all together (``total``)."""
-    parts = dict(spent) if len(spent) == 1 else {**spent, "total": sum(spent.values(), Fraction(0))}
-    return {name: _guarantee(mechanism, cost, delta) for name, cost in parts.items()}
-
-
-def _guarantee(mechanism: Mechanism, total: Fraction, delta: Fraction) -> dict[str, Any]:
-    """The total as (epsilon, delta), by each conversion."""
-    if mechanism is Mechanism.GEOMETRIC:
-        return {"epsilon": str(total), "delta": "0"}
-    deltas = {d: Fraction(d) for d in DELTAS} | {str(delta): delta}
-    unique = {v: k for k, v in reversed(deltas.items())}
-    return {
-        "rho": str(total),
-        "implied_epsilon": implied(total),
-        "epsilon": [
-            {"delta": name, "zcdp-tight": tight(total, d), "zcdp-bun-steinke": bun_steinke(total, d)}
-            for d, name in sorted(unique.items(), reverse=True)
-        ],
-    }
 
 
 def _line(e: Event) -> dict[str, Any]:

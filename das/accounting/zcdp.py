@@ -1,7 +1,7 @@
 r"""Conversions of :math:`\rho`-zCDP to :math:`(\varepsilon, \delta)`.
 
 Two upper bounds on the true :math:`\varepsilon(\delta)`, both computed in floating point and good to about
-twelve digits:
+twelve digits, with their inverses:
 
 * :func:`bun_steinke`: :math:`\rho + 2\sqrt{\rho \ln(1/\delta)}` (Bun and Steinke 2016, proposition 1.3);
 * :func:`tight`: :math:`\inf_{\alpha > 1} \alpha\rho + \frac{\ln(1/\delta) + \alpha\ln(1 - 1/\alpha) - \ln(\alpha - 1)}{\alpha - 1}`
@@ -12,7 +12,7 @@ twelve digits:
 from __future__ import annotations
 
 from fractions import Fraction
-from math import log, log1p, sqrt
+from math import exp, log, log1p, sqrt
 
 from scipy.optimize import minimize_scalar
 
@@ -56,6 +56,29 @@ def tight(rho: Number, delta: Number) -> float:
     centre = 0.5 * (log(log_inverse) - log(r))  # the minimum of the simple conversion
     best = minimize_scalar(epsilon, bounds=(centre - 6, centre + 6), method="bounded", options={"xatol": 1e-12})
     return max(0.0, float(best.fun))
+
+
+def bun_steinke_delta(rho: Number, epsilon: Number) -> float:
+    """The inverse of :func:`bun_steinke`: exp(-(epsilon - rho)^2 / 4 rho), and 1 up to epsilon = rho."""
+    if rho == 0:
+        return 0.0
+    return exp(-(max(0.0, float(epsilon - rho)) ** 2) / (4 * float(rho)))
+
+
+def tight_delta(rho: Number, epsilon: Number) -> float:
+    r"""Delta at ``epsilon``: :math:`\inf_{\alpha > 1} e^{(\alpha - 1)(\alpha\rho - \varepsilon)} (1 - 1/\alpha)^\alpha/(\alpha - 1)`,
+    the inverse of :func:`tight` (Canonne, Kamath and Steinke 2020, corollary 13)."""
+    if rho == 0:
+        return 0.0
+    r, e = float(rho), float(epsilon)
+
+    def log_delta(log_beta: float) -> float:
+        beta = exp(log_beta)  # alpha - 1
+        return beta * ((1 + beta) * r - e) - (1 + beta) * log1p(1 / beta) - log_beta
+
+    centre = log(max(e - r, 0.0) / (2 * r) + 1 / sqrt(2 * r))  # near the minimum
+    best = minimize_scalar(log_delta, bounds=(centre - 6, centre + 6), method="bounded", options={"xatol": 1e-12})
+    return min(1.0, exp(float(best.fun)))
 
 
 def implied(rho: Number) -> float:

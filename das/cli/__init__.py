@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from das.cli import accuracy, data, nmf, running
+from das.cli import account, accuracy, attack, data, nmf, plan, risk, running, tables
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -14,5 +14,7 @@ def main() -> None:
 
 
 for command in (running.run, running.check, running.estimate, accuracy.evaluate, accuracy.compare, accuracy.sweep,
-                data.data, nmf.nmf):  # fmt: skip
+                data.data, nmf.nmf, account.account, plan.plan, risk.risk, tables.tables):  # fmt: skip
     main.add_command(command)
+for command in (attack.attack, attack.reconstruct):
+    risk.risk.add_command(command)

@@ -11,20 +11,27 @@ from das import pipeline
 from das.cli.options import PATH, config_argument, guarded, json_option, load, run_options
 from das.console import Live, compare_table, console, headline_table
 from das.errors import UserError
-from das.evaluate import headline
+from das.evaluate import compared, headline
 from das.files import errors_csv
-from das.files.run_directory import RunDirectory
+from das.files.run_directory import RunDirectory, write_text
+from das.model.result import Comparison
+from das.report.compare import compare_page
 from das.spec.exact import exact
 from das.sweep import sweep as run_sweep
 
 
 @click.command()
 @click.argument("run_dir", type=PATH)
+@click.option("--areas", type=PATH, help="A list area,block (CSV with that header): its tables join tables.csv.")
 @json_option
 @guarded
-def evaluate(run_dir: Path, as_json: bool) -> None:
-    """Compute the errors of a finished run again (needs its confidential part)."""
-    rows = pipeline.evaluate_run(run_dir)
+def evaluate(run_dir: Path, areas: Path | None, as_json: bool) -> None:
+    """Compute the errors of a finished run again (needs its confidential part).
+
+    Writes errors.csv, tables.csv and impossible.csv into confidential/evaluation; docs/evaluation.md says what their
+    columns mean.
+    """
+    rows = pipeline.evaluate_run(run_dir, areas=areas)
     if as_json:
         click.echo(json.dumps({u: [vars(r) for r in rs] for u, rs in rows.items()}))
     else:
@@ -37,32 +44,70 @@ def evaluate(run_dir: Path, as_json: bool) -> None:
 @json_option
 @guarded
 def compare(run_dir: Path, as_json: bool) -> None:
-    """Errors of the noisy measurements against those after post-processing, by level and query."""
-    rows = [r for r in errors_csv.read(RunDirectory(run_dir).errors) if r.bin == "all"]
+    """Errors of the noisy measurements against those after post-processing, by level, query and size of the count.
+
+    Also draws them: confidential/compare.html.
+    """
+    directory = RunDirectory(run_dir)
+    persons = compared(errors_csv.read(directory.errors))
+    units = compared(errors_csv.read(directory.unit_errors)) if directory.unit_errors.exists() else []
+    page = directory.confidential / "compare.html"
+    write_text(page, compare_page(persons, str(directory.read_manifest()["name"])))
     if as_json:
-        click.echo(json.dumps([vars(r) for r in rows]))
-    else:
-        console().print(compare_table(rows))
+        both = {"persons": persons, **({"units": units} if units else {})}
+        click.echo(json.dumps({u: [vars(r) for r in rs] for u, rs in both.items()}))
+        return
+    every = [r for r in persons if r.bin == "all"]
+    console().print(compare_table(every, "Noisy measurements against published counts"))
+    if units:
+        console().print(compare_table([r for r in units if r.bin == "all"], "Housing units"))
+    console().print(compare_table(_by_size(persons), "By size of the true count: coarsest and finest query"))
+    click.echo(f"written: {page}")
+
+
+def _by_size(rows: list[Comparison]) -> list[Comparison]:
+    """Every class of the true count, of the first and the last query of each level."""
+    out = []
+    for level in dict.fromkeys(r.level for r in rows):
+        here = [r for r in rows if r.level == level and r.bin != "all"]
+        ends = {here[0].query, here[-1].query}
+        out += [r for r in here if r.query in ends]
+    return out
 
 
 @click.command()
 @config_argument
 @click.option("--rho", "budgets", required=True, metavar="R1,R2,...", help="Budgets, exact: 1/10,1,293764/114921.")
-@click.option("--repeats", type=click.IntRange(1), default=1, show_default=True, help="Runs at each budget.")
-@click.option("--out", type=PATH, required=True, help="A new or empty folder.")
+@click.option(
+    "--method", "methods", metavar="M1,M2", help="Methods: topdown, full-information. Default: the configured."
+)
+@click.option("--repeats", type=click.IntRange(1), default=1, show_default=True, help="Runs at each budget and method.")
+@click.option("--out", type=PATH, required=True, help="A new or empty folder; with --resume, that of the sweep.")
 @click.option("--data", "paths", type=PATH, multiple=True, help="A file or folder; replaces data.path.")
+@click.option("--resume", is_flag=True, help="Keep the runs in --out that are finished, make the others.")
 @run_options
+@json_option
 @guarded
 def sweep(
-    config: Path, changes: tuple[str, ...], budgets: str, repeats: int, out: Path, paths: tuple[Path, ...],
-    workers: int, quiet: bool,
+    config: Path, changes: tuple[str, ...], budgets: str, methods: str | None, repeats: int, out: Path,
+    paths: tuple[Path, ...], resume: bool, workers: int, quiet: bool, as_json: bool,
 ) -> None:  # fmt: skip
-    """Run a configuration at several budgets and draw the curves of accuracy against privacy."""
+    """Run a configuration at several budgets and draw the curves of accuracy against privacy.
+
+    Every run measures the records anew: privacy.json in the folder says what all of them together cost.
+    """
     spec = load(config, changes)
     try:
         grid = [exact(b) for b in budgets.split(",")]
     except ValueError as error:
         raise UserError(str(error), where="--rho", remedy="write budgets as 1/10,1,10") from None
+    chosen = methods.split(",") if methods is not None else ()
     with Live(quiet) as progress:
-        swept = run_sweep(spec, grid, out, repeats=repeats, paths=paths, workers=workers, progress=progress)
-    click.echo(f"written: {swept.table}\n         {swept.page}")
+        swept = run_sweep(spec, grid, out, methods=chosen, repeats=repeats, paths=paths, workers=workers,
+                          progress=progress, resume=resume)  # fmt: skip
+    written = (swept.table, swept.summary, swept.page, swept.statement)
+    if as_json:
+        names = ("table", "summary", "page", "statement")
+        click.echo(json.dumps(dict(zip(names, map(str, written), strict=True))))
+    else:
+        click.echo("written: " + "\n         ".join(map(str, written)))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from das.cli.options import PATH, guarded, json_option
+from das.cli.options import PATH, guarded, json_option, release_of
 from das.console import console, records_table
 from das.files import nmf_frame
 from das.verify import check as check_files
@@ -38,18 +38,27 @@ def summary(path: Path, as_json: bool) -> None:
 @click.option("--query", help="Such as 'hispanic * cenrace'.")
 @click.option("--geocode", multiple=True)
 @click.option("--constraints", is_flag=True, help="Constraint rows in place of measurements.")
+@json_option
 @guarded
-def show(path: Path, level: str, query: str | None, geocode: tuple[str, ...], constraints: bool) -> None:
+def show(path: Path, level: str, query: str | None, geocode: tuple[str, ...], constraints: bool, as_json: bool) -> None:
     """Rows as CSV, one for each answer, with labels."""
     frame = nmf_frame.read_nmf(path, level, query, geocode or None, kind="Constraint" if constraints else "DPQuery")
-    click.echo(frame.to_csv(index=False), nl=False)
+    text = frame.to_json(orient="records", force_ascii=False) + "\n" if as_json else frame.to_csv(index=False)
+    click.echo(text, nl=False)
 
 
 @nmf.command()
 @click.argument("release", type=PATH)
+@json_option
 @guarded
-def verify(release: Path) -> None:
-    """Check the files of a release against its privacy statement, draw by draw."""
-    folder = release / "release" if (release / "release").is_dir() else release
-    lines = check_files(folder)
-    click.echo(f"{len(lines)} draws: files and ledger agree")
+def verify(release: Path, as_json: bool) -> None:
+    """Check the files of a release against its ledger, draw by draw. Of measurements that another publisher drew,
+    against what was read off them. `das account verify` checks the whole privacy statement, this included."""
+    lines = check_files(release_of(release))
+    if as_json:
+        click.echo(json.dumps({"agree": True, "ledger": lines}))
+        return
+    foreign = sum("sigma_sq" not in d and "scale" not in d for d in lines)
+    what = "queries by level: files and statement agree (no ledger: another publisher's)" if foreign else (
+        "draws: files and ledger agree")  # fmt: skip
+    click.echo(f"{len(lines)} {what}")

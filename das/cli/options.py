@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import traceback
 from collections.abc import Callable
+from fractions import Fraction
 from functools import wraps
 from pathlib import Path
 from typing import Any
@@ -12,9 +13,10 @@ from typing import Any
 import click
 
 from das import spec as specification
-from das.errors import DasError
+from das.errors import DasError, UserError
 from das.files import run_directory
 from das.spec import RunSpec
+from das.spec.exact import exact
 
 PATH = click.Path(path_type=Path)
 
@@ -43,9 +45,15 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def config_argument(function: Callable[..., None]) -> Callable[..., None]:
-    function = click.option("--set", "changes", multiple=True, metavar="KEY=VALUE",
-                            help="Change a key of the configuration, such as budget.rho=1/2.")(function)  # fmt: skip
-    return click.argument("config", type=PATH)(function)
+    return click.argument("config", type=PATH)(set_option(function))
+
+
+def exact_option(name: str, value: str) -> Fraction:
+    """The exact number given to an option."""
+    try:
+        return exact(value)
+    except ValueError as error:
+        raise UserError(str(error), where=name) from None
 
 
 def run_options(function: Callable[..., None]) -> Callable[..., None]:
@@ -59,4 +67,11 @@ def load(config: Path, changes: tuple[str, ...]) -> RunSpec:
     return specification.parse(text, where=str(config), overrides=changes)
 
 
+def release_of(path: Path) -> Path:
+    """The folder ``release/`` of a run, or the release itself."""
+    return path / "release" if (path / "release").is_dir() else path
+
+
+set_option = click.option("--set", "changes", multiple=True, metavar="KEY=VALUE",
+                          help="Change a key of the configuration, such as budget.rho=1/2.")  # fmt: skip
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")

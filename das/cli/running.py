@@ -11,11 +11,12 @@ import click
 
 from das import pipeline
 from das.accounting import margins
-from das.accounting.statement import guarantees
+from das.accounting.guarantee import guarantees
 from das.cli.options import PATH, config_argument, guarded, json_option, load, run_options
 from das.console import Live, console, headline_table, plan_table
 from das.errors import UserError
 from das.evaluate import headline
+from das.pipeline import Outcome
 
 
 @click.command()
@@ -26,6 +27,7 @@ from das.evaluate import headline
 @click.option("--accept-spent", is_flag=True,
               help="With --resume: measure again what was interrupted, and state both spendings.")  # fmt: skip
 @run_options
+@json_option
 @guarded
 def run(
     config: Path,
@@ -36,6 +38,7 @@ def run(
     accept_spent: bool,
     workers: int,
     quiet: bool,
+    as_json: bool,
 ) -> None:
     """Run the whole pipeline."""
     spec = load(config, changes)
@@ -46,6 +49,13 @@ def run(
         outcome = pipeline.run(
             spec, out, paths=paths, workers=workers, progress=progress, resume=resume, accept_spent=accept_spent
         )
+    if as_json:
+        found = [vars(h) for h in headline(outcome.rows["persons"])]
+        report = str(outcome.directory.report)
+        click.echo(
+            json.dumps(_summary(outcome) | {"private": spec.run.seed is None, "report": report, "headline": found})
+        )
+        return
     screen = console()
     if spec.run.seed is not None:
         screen.print("[bold red]NOT PRIVATE: this run was seeded.[/]")
@@ -63,8 +73,8 @@ def check(config: Path, changes: tuple[str, ...], as_json: bool) -> None:
     """Validate a configuration and print its plan: cost, noise and margin of error of every query."""
     spec = load(config, changes)
     plans = {u.name: u.plan for u in spec.universes}
-    costs = {name: p.cost for name, p in plans.items()}
-    promise = guarantees(spec.persons.plan.mechanism, costs, spec.budget.delta)
+    draws = {name: p.draws for name, p in plans.items()}
+    promise = guarantees(spec.terms.mechanism, spec.terms.neighbours, draws, spec.budget.delta)
     rows = {name: margins.table(p) for name, p in plans.items()}
     if not as_json:
         console().print(plan_table(spec.run.name, plans, rows, promise))
@@ -89,8 +99,9 @@ def check(config: Path, changes: tuple[str, ...], as_json: bool) -> None:
 )
 @click.option("--out", type=PATH, required=True, help="A new or empty folder.")
 @run_options
+@json_option
 @guarded
-def estimate(release: Path, out: Path, workers: int, quiet: bool) -> None:
+def estimate(release: Path, out: Path, workers: int, quiet: bool, as_json: bool) -> None:
     """Everything after measurement, from a release's noisy measurements alone.
 
     The release may be one of ours, or noisy measurement files of redistricting persons or housing units in the
@@ -101,7 +112,16 @@ def estimate(release: Path, out: Path, workers: int, quiet: bool) -> None:
         outcome = pipeline.estimate_from(release, out, workers=workers, progress=progress)
     for note in outcome.notes:
         click.echo(f"das: note: {note}", err=True)
-    click.echo(f"written in {outcome.seconds:.1f} s: {outcome.directory.release}")
+    if as_json:
+        click.echo(json.dumps(_summary(outcome) | {"notes": outcome.notes}))
+    else:
+        click.echo(f"written in {outcome.seconds:.1f} s: {outcome.directory.release}")
+
+
+def _summary(outcome: Outcome) -> dict[str, object]:
+    """What a script wants to know of a run."""
+    directory = outcome.directory
+    return {"out": str(directory.root), "release": str(directory.release), "seconds": round(outcome.seconds, 3)}
 
 
 def _file_name(text: str) -> str:

@@ -33,8 +33,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from das.estimate.family import LEAST_VARIANCE
 from das.estimate.modes import Modes
-from das.estimate.topdown import LEAST_VARIANCE
 from das.model.constraint import Bounds
 from das.model.measurement import MeasurementSource
 from das.model.query import Query

@@ -1,21 +1,27 @@
-r"""Errors of the noisy measurements and of the published counts, by level, query and size of the true count.
+r"""Errors of noisy measurements, published counts and unbiased estimates, by level, query and size of the true count.
 
 For each level and query, over all (unit, answer) pairs with error :math:`e = \text{published} - \text{true}`:
-MAE, RMSE, bias :math:`\bar e`, quantiles of :math:`|e|`, and over all pairs
-:math:`1 - \sum |e| / 2N` with :math:`N` the true total of the level (JASON JSR-19-2F, section 6.1).
+MAE, RMSE, bias :math:`\bar e` with an interval (:mod:`das.evaluate.bias`), quantiles of :math:`|e|`, and over all
+pairs :math:`1 - \sum |e| / 2N` with :math:`N` the true total of the level (JASON JSR-19-2F, section 6.1).
+Percent errors are the Bureau's (docs/evaluation.md): :math:`100\,e/t` where the true count :math:`t > 0`, 0 where
+both are 0, and :math:`\pm 200` where only the true one is.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
+from statistics import NormalDist
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from das.errors import InputError
-from das.evaluate.spread import NONE, Spread
+from das.evaluate.bias import clusters
+from das.evaluate.tally import Tally
+from das.evaluate.theory import expected
+from das.model.budget import Mechanism
 from das.model.confidential import Confidential
 from das.model.histogram import Histogram
 from das.model.measurement import MeasurementSource
@@ -24,21 +30,39 @@ from das.model.result import ErrorRow
 from das.model.schema import Schema
 from das.model.spine import Spine
 
-#: Classes of the true count: their names, and the first count of each.
-CLASSES = ("0", "1-9", "10-99", "100-999", "1000-9999", "10000+")
-_FIRST = np.array([0, 1, 10, 100, 1000, 10000])
 #: Values handled at once: small enough to stay near the processor.
 CHUNK = 1 << 19
-MEDIAN, HIGH = Fraction(1, 2), Fraction(19, 20)
 REASON = "errors of the published counts are measured against the truth, for confidential/ only"
+#: Estimates have normal intervals at 90 %; with a standard error below the least, an answer counts as known.
+WIDTH = NormalDist().inv_cdf(0.95)
+LEAST = 0.05
+
+
+class EstimateSource(Protocol):
+    """Where unbiased estimates are read from."""
+
+    def queries(self, level: str) -> tuple[str, ...]:
+        """Names of the queries that are estimated at ``level``; none where the level is not."""
+        ...
+
+    def read(self, level: str, query: str, start: int, stop: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Estimates and standard errors of units ``start:stop``, each ``(units, answers)``."""
+        ...
+
+
+@dataclass(frozen=True)
+class Published:
+    """What is held against the truth: noisy measurements and how they were drawn, published histograms, and
+    unbiased estimates where there are any."""
+
+    noisy: MeasurementSource
+    mechanism: Mechanism
+    histograms: Mapping[str, Histogram]
+    estimates: EstimateSource | None = None
 
 
 def evaluate(
-    truth: Mapping[str, Confidential[Histogram]],
-    published: Mapping[str, Histogram],
-    noisy: MeasurementSource,
-    spine: Spine,
-    schema: Schema,
+    truth: Mapping[str, Confidential[Histogram]], published: Published, spine: Spine, schema: Schema
 ) -> list[ErrorRow]:
     """Rows of ``errors.csv``: for each level, each measured query, and ``total`` where it was not measured.
 
@@ -50,83 +74,69 @@ def evaluate(
     """
     rows: list[ErrorRow] = []
     for level in spine.levels:
-        if level not in truth or level not in published:
+        if level not in truth or level not in published.histograms:
             raise InputError(f"level {level!r} has no true or no published histogram", where="evaluation")
-        true, out = truth[level].open(REASON), published[level]
+        true, out = truth[level].open(REASON), published.histograms[level]
         if not true.units == out.units == spine.units(level) or not true.cells == out.cells == schema.cells:
             raise InputError(f"the histograms of {level!r} do not fit its units and the schema", where="evaluation")
-        measured = noisy.queries(level)
+        measured = published.noisy.queries(level)
         for name in measured if "total" in measured else ("total", *measured):
-            source = noisy if name in measured else None
-            rows += _rows(level, schema.query(name), true, out, source, spine)
+            here = _Level(level, true, out, spine, published)
+            rows += here.rows(schema.query(name), name in measured)
     return rows
 
 
-def _rows(
-    level: str, query: Query, true: Histogram, out: Histogram, noisy: MeasurementSource | None, spine: Spine
-) -> Iterator[ErrorRow]:
-    tallies = {"nmf": _Tally(), "postprocessed": _Tally()}
-    for start, stop in spine.batches(level, query.answers):
-        if noisy is not None:
-            measurement = noisy.read(level, query.name, start, stop)
-            values, is_measured = measurement.values, np.isfinite(measurement.variance)
-        for a, b in _chunks(start, stop, query.answers):
-            expected = true.rows(a, b).answer(query)
-            tallies["postprocessed"].add(out.rows(a, b).answer(query), expected)
-            if noisy is not None:
-                here = is_measured[a - start : b - start]
-                seen = slice(None) if here.all() else here
-                tallies["nmf"].add(values[a - start : b - start][seen], expected[seen])
-    persons = int(true.count.sum())
-    for source, tally in tallies.items():
-        yield from tally.rows(level, query.name, source, persons)
+@dataclass(frozen=True)
+class _Level:
+    """One level, to be walked once for each query."""
+
+    level: str
+    true: Histogram
+    out: Histogram
+    spine: Spine
+    published: Published
+
+    def rows(self, query: Query, is_measured: bool) -> Iterator[ErrorRow]:
+        level, home = self.level, clusters(self.spine, self.level)
+        n = int(home[-1]) + 1
+        persons = int(self.true.count.sum())
+        noisy, post = Tally(n), Tally(n)
+        variances: dict[float, int] = {}
+        for start, stop in self.spine.batches(level, query.answers):
+            if is_measured:
+                m = self.published.noisy.read(level, query.name, start, stop)
+                found = np.isfinite(m.variance)
+                for v, k in zip(*np.unique(m.variance[found], return_counts=True), strict=True):
+                    variances[float(v)] = variances.get(float(v), 0) + int(k)
+            for a, b in _chunks(start, stop, query.answers):
+                wanted = self.true.rows(a, b).answer(query)
+                post.add(self.out.rows(a, b).answer(query), wanted, home[a:b])
+                if is_measured:
+                    here = found[a - start : b - start]
+                    seen = slice(None) if here.all() else here
+                    noisy.add(m.values[a - start : b - start][seen], wanted[seen], home[a:b][seen])
+        theory = expected(self.published.mechanism, variances) if variances else None
+        yield from noisy.rows(level, query.name, "nmf", persons, theory)
+        yield from post.rows(level, query.name, "postprocessed", persons, None)
+        yield from self._estimated(query, home, persons)
+
+    def _estimated(self, query: Query, home: NDArray[np.int64], persons: int) -> Iterator[ErrorRow]:
+        source = self.published.estimates
+        if source is None or query.name not in source.queries(self.level):
+            return
+        tally = Tally(int(home[-1]) + 1, real=True)
+        for a, b in _chunks(0, self.true.units, query.answers):
+            value, error = source.read(self.level, query.name, a, b)
+            true = self.true.rows(a, b).answer(query)
+            tally.add(value, true, home[a:b])
+            tally.cover(np.abs(value - true) <= WIDTH * error, error > LEAST)
+        yield from tally.rows(self.level, query.name, "estimates", persons, None)
 
 
 def _chunks(start: int, stop: int, answers: int) -> Iterator[tuple[int, int]]:
     units = max(1, CHUNK // answers)
     for a in range(start, stop, units):
         yield a, min(a + units, stop)
-
-
-class _Tally:
-    """Errors of one query at one level, by class of the true count."""
-
-    def __init__(self) -> None:
-        self.all = NONE
-        self.classes = [NONE] * len(CLASSES)
-
-    def add(self, values: NDArray[np.int64], true: NDArray[np.int64]) -> None:
-        """Nearly all true counts of a block are 0, so class 0 is what the other classes leave over."""
-        error = (values - true).ravel()
-        every = Spread.of(error)
-        at = np.flatnonzero(true)
-        error, size = error[at], np.searchsorted(_FIRST, true.ravel()[at], side="right") - 1
-        rest = every
-        for i in range(1, len(CLASSES)):
-            if (part := Spread.of(error[size == i])).n:
-                self.classes[i] = self.classes[i].merge(part)
-                rest = rest.without(part)
-        self.classes[0] = self.classes[0].merge(rest)
-        self.all = self.all.merge(every)
-
-    def rows(self, level: str, query: str, source: str, persons: int) -> Iterator[ErrorRow]:
-        for name, spread in (("all", self.all), *zip(CLASSES, self.classes, strict=True)):
-            if spread.n:
-                tvd = 1 - spread.l1 / (2 * persons) if name == "all" and persons else None
-                yield ErrorRow(
-                    level,
-                    query,
-                    source,
-                    name,
-                    spread.n,
-                    spread.mae,
-                    spread.rmse,
-                    spread.bias,
-                    float(spread.quantile(MEDIAN)),
-                    float(spread.quantile(HIGH)),
-                    float(spread.largest),
-                    tvd,
-                )
 
 
 @dataclass(frozen=True)

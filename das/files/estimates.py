@@ -15,12 +15,18 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from das.errors import ReleaseError
 from das.files.nmf import describe
 from das.model.query import Query
 from das.model.schema import Schema
 from das.model.spine import Spine
 
 Array = NDArray[np.float64]
+
+
+def folder_of(release: Path, universe: str) -> Path:
+    """Persons are in ``estimates``; other universes beside it."""
+    return release / ("estimates" if universe == "persons" else f"estimates-{universe}")
 
 
 def write(
@@ -46,3 +52,51 @@ def _lists(values: Array) -> pa.ListArray:
     n, width = values.shape
     offsets = np.arange(n + 1, dtype=np.int64) * width
     return pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), pa.array(values.astype(np.float32).ravel()))
+
+
+class EstimateReader:
+    """Estimates of one folder, one query of one level held at a time."""
+
+    def __init__(self, folder: Path, spine: Spine) -> None:
+        self._folder, self._spine = folder, spine
+        self._groups: dict[str, dict[str, int]] = {}
+        self._held: tuple[tuple[str, str], tuple[NDArray[np.float32], NDArray[np.float32]]] | None = None
+
+    def queries(self, level: str) -> tuple[str, ...]:
+        """The queries that are estimated at ``level``; none where the level has no file."""
+        return tuple(self._level(level))
+
+    def read(self, level: str, query: str, start: int, stop: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Estimates and standard errors of units ``start:stop``, each ``(units, answers)``."""
+        if self._held is None or self._held[0] != (level, query):
+            self._held = (level, query), self._load(level, query)
+        value, error = self._held[1]
+        return value[start:stop], error[start:stop]
+
+    def _level(self, level: str) -> dict[str, int]:
+        path = self._folder / f"{level}.parquet"
+        if level not in self._groups and path.exists():
+            try:
+                file = pq.ParquetFile(path)
+                groups = range(file.num_row_groups)
+                names = [file.read_row_group(g, ["query_name"])["query_name"].unique().to_pylist() for g in groups]
+            except (OSError, pa.ArrowException) as error:
+                raise ReleaseError(f"the estimates cannot be read ({error})", where=path) from None
+            if any(len(n) != 1 for n in names):
+                raise ReleaseError("a row group has estimates of several queries", where=path)
+            self._groups[level] = {n[0]: g for g, n in enumerate(names)}
+        return self._groups.get(level, {})
+
+    def _load(self, level: str, query: str) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        path, units = self._folder / f"{level}.parquet", self._spine.units(level)
+        try:
+            table = pq.ParquetFile(path).read_row_group(
+                self._level(level)[query], ["geocode", "value", "standard_error"]
+            )
+            value, error = (table[c].combine_chunks().flatten().to_numpy() for c in ("value", "standard_error"))
+        except (OSError, pa.ArrowException) as e:
+            raise ReleaseError(f"the estimates cannot be read ({e})", where=path) from None
+        codes = np.array(table["geocode"].to_pylist(), dtype=str)
+        if not np.array_equal(codes, self._spine.codes[self._spine.index(level)]) or len(value) % units:
+            raise ReleaseError(f"the estimates of {query!r} are not those of the units of {level!r}", where=path)
+        return value.reshape(units, -1), error.reshape(units, -1)

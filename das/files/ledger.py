@@ -12,12 +12,14 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 from das.errors import ReleaseError
+from das.files.run_directory import digest, nmf_folder
 from das.model.budget import Event, Mechanism
 
 
@@ -138,3 +140,17 @@ def digest_of(folder: Path) -> str:
         with path.open("rb") as stream:
             total.update(hashlib.file_digest(stream, "sha256").digest())
     return total.hexdigest()
+
+
+def digests(release: Path, attempts: Iterable[Attempt] = ()) -> dict[str, str]:
+    """SHA-256 of what a privacy statement stands on: the files ``spec.toml``, ``spine.parquet`` and
+    ``ledger.jsonl``, and every folder of measurements and constraints. Measurements that are among ``attempts``
+    are not read again."""
+    known = {
+        nmf_folder(release, a.universe) / f"{a.level}.parquet" / "DPQuery": a.digest
+        for a in attempts if a.digest is not None
+    }  # fmt: skip
+    files = [release / name for name in ("spec.toml", "spine.parquet", "ledger.jsonl")]
+    folders = sorted(p for kind in ("DPQuery", "Constraint") for p in release.glob(f"nmf*/*.parquet/{kind}"))
+    found = {p: digest(p) for p in files if p.is_file()} | {p: known.get(p) or digest_of(p) for p in folders}
+    return {str(p.relative_to(release)): sha256 for p, sha256 in found.items()}

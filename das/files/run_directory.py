@@ -6,6 +6,7 @@ import fcntl
 import hashlib
 import json
 import os
+import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -60,6 +61,10 @@ class RunDirectory:
         finally:
             os.close(folder)
 
+    def remove(self) -> None:
+        """Delete all of it: for a run of which nothing was drawn."""
+        shutil.rmtree(self.root, ignore_errors=True)
+
     def nmf(self, universe: str) -> Path:
         return nmf_folder(self.release, universe)
 
@@ -71,7 +76,7 @@ class RunDirectory:
     def digests(self) -> dict[str, str]:
         """SHA-256 of every file that the run has written, by its path."""
         files = sorted(p for p in self.root.rglob("*") if p.is_file() and p != self.manifest)
-        return {str(p.relative_to(self.root)): _digest(p) for p in files}
+        return {str(p.relative_to(self.root)): digest(p) for p in files}
 
     def write_manifest(self, value: Mapping[str, Any]) -> None:
         """Its owner's alone: digests of the input, and of what is confidential, could confirm a guess."""
@@ -129,6 +134,7 @@ def read_json(path: Path) -> dict[str, Any]:
     return value
 
 
-def _digest(path: Path) -> str:
+def digest(path: Path) -> str:
+    """SHA-256 of a file."""
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()

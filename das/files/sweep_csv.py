@@ -1,19 +1,26 @@
-"""``sweep.csv``: the columns of ``errors.csv`` after ``budget`` (a decimal), ``budget_exact`` and ``repeat``."""
+"""``sweep.csv`` and ``summary.csv``: budgets as decimals (``budget``) and exactly (``budget_exact``), the method and,
+in ``sweep.csv``, the number of the run; then the columns of the errors."""
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Sequence
-from dataclasses import astuple, fields
+from operator import attrgetter
 from pathlib import Path
 
-from das.model.result import ErrorRow, SweepRow
+from das.files import rows_csv
+from das.model.result import ErrorRow, SummaryRow, SweepRow
 
 
 def write(path: Path, rows: Sequence[SweepRow]) -> None:
-    draft = path.with_name(f".{path.name}.tmp")
-    with draft.open("w", newline="", encoding="utf-8") as file:
-        out = csv.writer(file, lineterminator="\n")
-        out.writerow(["budget", "budget_exact", "repeat", *(f.name for f in fields(ErrorRow))])
-        out.writerows([float(r.budget), r.budget, r.repeat, *astuple(r.error)] for r in rows)
-    draft.replace(path)
+    """Long: one line for each line of each run's ``errors.csv``."""
+    header = ("budget", "budget_exact", "method", "repeat", *rows_csv.columns(ErrorRow))
+    error = attrgetter(*rows_csv.columns(ErrorRow))
+    lines = ((float(r.budget), r.budget, r.method, r.repeat, *error(r.error)) for r in rows)
+    rows_csv.write(path, header, lines)
+
+
+def write_summary(path: Path, rows: Sequence[SummaryRow]) -> None:
+    """One line for each budget, method, level, query, source and class: means and intervals over the repeats."""
+    header = ("budget", "budget_exact", *rows_csv.columns(SummaryRow)[1:])
+    values = attrgetter(*rows_csv.columns(SummaryRow))
+    rows_csv.write(path, header, ((float(r.budget), *values(r)) for r in rows))

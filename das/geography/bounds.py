@@ -15,6 +15,20 @@ if and only if for every subset :math:`T` of groups
 .. math:: \sum_{g \in T} y_g \le f(T) = \sum_d \min\Bigl(\sum_{g \in T} h_{dg},\; t_d - \sum_{g \notin T} l_{dg}\Bigr).
 
 Estimating the levels above inside these bounds makes every later problem feasible, by construction.
+
+*Joint totals.* Where the total is known for the units of a part :math:`s` together, each member :math:`d \in s`
+passes what it takes on to one node of demand :math:`t_s`. Then
+
+.. math:: f(T) = \sum_s \min\Bigl(\sum_{d \in s} \sum_{g \in T} h_{dg},\;
+          t_s - \sum_{d \in s} \sum_{g \notin T} l_{dg}\Bigr).
+
+*Proof.* Take off what the lower bounds force. A cut that has the groups :math:`T` on the side of the source has
+for each part either its demand node there, too, and cuts the demand left, :math:`t_s - \sum_{d \in s} \sum_g l_{dg}`;
+or not. Then each member costs the less of its arcs from :math:`T`, :math:`\sum_{g \in T} (h_{dg} - l_{dg})`, and its
+arc to the demand node, which has no limit: the arcs, that is. The cheaper of the two for each part, with
+:math:`\sum_{d \in s} \sum_{g \in T} l_{dg}` put back, is :math:`f(T)`. By max-flow min-cut all of :math:`y` flows
+if and only if no :math:`\sum_{g \in T} y_g` exceeds it. So a part counts as one unit whose bounds are the sums of its members'
+(:meth:`das.model.constraint.Bounds.by_part`), and a unit alone in its part as itself.
 """
 
 from __future__ import annotations
@@ -24,7 +38,8 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from das.model.constraint import Bounds
+from das.errors import InputError
+from das.model.constraint import MOST_GROUPS, Bounds, JointTotals
 from das.model.schema import Schema
 from das.model.spine import Spine
 
@@ -32,8 +47,6 @@ from das.model.spine import Spine
 MOST_IN_A_STRUCTURE = 99_999
 #: More than everybody; small enough that its sum over ten million blocks and all groups fits 64 bits.
 NO_LIMIT = 1 << 34
-#: Subsets of the groups are listed up to this many groups.
-MOST_GROUPS = 10
 
 
 def lowest(
@@ -62,11 +75,11 @@ def bounds(
     schema: Schema,
     spine: Spine,
     low_high: tuple[NDArray[np.int64], NDArray[np.int64]] | None,
-    total: NDArray[np.int64] | None,
+    total: NDArray[np.int64] | JointTotals | None,
     total_level: str | None,
 ) -> dict[str, Bounds]:
     """Bounds of every level from those of the lowest (see :func:`lowest`; ``None``: no bound) and the known
-    totals of ``total_level``."""
+    totals of ``total_level``, ``(units,)``, or of siblings of that level together."""
     units = spine.units(spine.levels[-1])
     if schema.dwelling is None:
         group, groups = np.zeros(schema.cells, dtype=np.intp), 1
@@ -77,32 +90,56 @@ def bounds(
         upper = lower + NO_LIMIT
     else:
         lower, upper = low_high
-    known = _totals_up(spine, total, total_level)
+    known, joint = _totals_up(spine, total, total_level)
     out: dict[str, Bounds] = {}
     reach: NDArray[np.int64] | None = None
     for depth in range(len(spine) - 1, -1, -1):
         level = spine.levels[depth]
         here = known.get(level)
-        if level == total_level:
-            reach = _reach(lower, upper, known[level])
-        need = reach is not None and here is not None and level != total_level
-        keep = need and not _implied(reach, lower, upper, here)  # type: ignore[arg-type]
-        out[level] = Bounds(group, lower, upper, here, schema.possible, reach if keep else None)
+        keep = reach is not None and here is not None and not _implied(reach, lower, upper, here)
+        own = joint if level == total_level else None
+        out[level] = Bounds(group, lower, upper, here, schema.possible, reach if keep else None, own)
         if depth:
             n, parent = len(spine.codes[depth - 1]), spine.parent[depth]
+            if level == total_level:
+                one = out[level].by_part()
+                reach = _reach(one.lower, one.upper, one.total)
+                reach = None if reach is None else _add_up(reach, _homes(parent, joint), n)
+            elif reach is not None:
+                reach = _add_up(reach, parent, n)
             lower, upper = (_add_up(a, parent, n) for a in (lower, upper))
-            reach = None if reach is None else _add_up(reach, parent, n)
     return {level: out[level] for level in spine.levels}
 
 
-def _totals_up(spine: Spine, total: NDArray[np.int64] | None, level: str | None) -> Mapping[str, NDArray[np.int64]]:
+def _totals_up(
+    spine: Spine, total: NDArray[np.int64] | JointTotals | None, level: str | None
+) -> tuple[Mapping[str, NDArray[np.int64]], JointTotals | None]:
+    """The totals of each unit, at the levels where they are known; and those of several units, if there are any."""
     if total is None or level is None:
-        return {}
-    known = {level: total}
+        return {}, None
+    joint = total if isinstance(total, JointTotals) else None
+    if isinstance(total, JointTotals):
+        if len(total.total) == len(total.part):  # every unit alone in its part
+            joint = None
+        total = total.total if joint else total.total[total.part]
+    known = {} if joint else {level: total}
     for depth in range(spine.index(level), 0, -1):
-        total = _add_up(total[:, None], spine.parent[depth], len(spine.codes[depth - 1]))[:, 0]
+        parent = spine.parent[depth]
+        home = _homes(parent, joint if spine.levels[depth] == level else None)
+        total = _add_up(total[:, None], home, len(spine.codes[depth - 1]))[:, 0]
         known[spine.levels[depth - 1]] = total
-    return known
+    return known, joint
+
+
+def _homes(parent: NDArray[np.int64], joint: JointTotals | None) -> NDArray[np.int64]:
+    """The parent of each unit or, with joint totals, of each part."""
+    if joint is None:
+        return parent
+    home = np.zeros(len(joint.total), dtype=np.int64)
+    home[joint.part] = parent
+    if (home[joint.part] != parent).any():
+        raise InputError("the units of a part are not siblings", where="joint totals")
+    return home
 
 
 def _subsets(values: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -111,10 +148,12 @@ def _subsets(values: NDArray[np.int64]) -> NDArray[np.int64]:
     return values @ member.T
 
 
-def _reach(lower: NDArray[np.int64], upper: NDArray[np.int64], total: NDArray[np.int64]) -> NDArray[np.int64] | None:
-    """f(T) of each unit with a known total. ``None`` for more groups than subsets can be listed for: the
-    later problems then may turn out infeasible, which the solver reports."""
-    if upper.shape[1] > MOST_GROUPS:
+def _reach(
+    lower: NDArray[np.int64], upper: NDArray[np.int64], total: NDArray[np.int64] | None
+) -> NDArray[np.int64] | None:
+    """f(T) of each unit with a known total. ``None`` for more groups than subsets can be listed for: the levels
+    above are then kept shareable by their rounding alone."""
+    if total is None or upper.shape[1] > MOST_GROUPS:
         return None
     elsewhere = lower.sum(axis=1, keepdims=True) - _subsets(lower)
     return np.minimum(_subsets(upper), total[:, None] - elsewhere)
@@ -129,4 +168,7 @@ def _implied(
 
 
 def _add_up(values: NDArray[np.int64], parent: NDArray[np.int64], parents: int) -> NDArray[np.int64]:
+    if (np.diff(parent) < 0).any():  # parts need not be in the order of their parents
+        order = np.argsort(parent, kind="stable")
+        values, parent = values[order], parent[order]
     return np.add.reduceat(values, np.searchsorted(parent, np.arange(parents)), axis=0)

@@ -126,14 +126,26 @@ class Plan:
             raise SpecError(
                 f"the budget is {total}", where=f"budget.{mechanism.currency}", remedy="give a positive one"
             )
-        draws = []
-        for level, share in allocation.levels.items():
-            for query, part in allocation.queries[level].items():
-                cost = total * share * part
-                draws.append(Draw(level, query, cost, _scale(cost, mechanism, neighbours)))
-        plan = Plan(mechanism, neighbours, tuple(draws))
+        plan = Plan.priced(
+            mechanism, neighbours,
+            [
+                (level, query, total * share * part)
+                for level, share in allocation.levels.items()
+                for query, part in allocation.queries[level].items()
+            ],
+        )  # fmt: skip
         assert plan.cost == total  # a proof, not a hope: shares sum to exactly 1
         return plan
+
+    @staticmethod
+    def priced(mechanism: Mechanism, neighbours: Neighbours, costs: Iterable[tuple[str, str, Fraction]]) -> Plan:
+        """The plan that measures each ``(level, query, cost)`` with the noise that this cost allows."""
+        return Plan(mechanism, neighbours, tuple(Draw(*c, _scale(c[2], mechanism, neighbours)) for c in costs))
+
+    def scaled(self, total: Fraction) -> Plan:
+        """The same shares of another total."""
+        costs = [(d.level, d.query, d.cost * total / self.cost) for d in self.draws]
+        return Plan.priced(self.mechanism, self.neighbours, costs)
 
     @property
     def cost(self) -> Fraction:

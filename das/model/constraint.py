@@ -6,18 +6,24 @@ All constraints that the pipeline enforces bound sums over the groups of one par
 .. math:: l_{ug} \le \sum_{k \in g} x_{uk} \le h_{ug}, \qquad \sum_k x_{uk} = t_u \text{ at the levels with known totals.}
 
 Facility counts give ``lower`` (each facility holds somebody; a housing unit may be empty) and ``upper``
-(nobody lives where there is no building); known totals are the invariants of the publication.
+(nobody lives where there is no building); known totals are the invariants of the publication. Where the spine
+has several units for one place (a state's American Indian areas, and the rest of it), the total is known for
+these units together only: a *joint* total.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from das.errors import InfeasibleError, InputError
+
+#: Subsets of the groups are listed up to this many groups.
+MOST_GROUPS = 10
 
 
 class Kind(Enum):
@@ -48,15 +54,54 @@ class Constraint:
 
 
 @dataclass(frozen=True)
+class JointTotals:
+    r"""Totals known for several siblings together, :math:`\sum_{u \in s} \sum_k x_{uk} = t_s`.
+
+    ``part`` ``(units,)``: the part that each unit belongs to, numbered from 0; ``total`` ``(parts,)``.
+    """
+
+    part: NDArray[np.intp]
+    total: NDArray[np.int64]
+
+    def __post_init__(self) -> None:
+        if not np.array_equal(np.unique(self.part), np.arange(len(self.total))):
+            raise InputError("every part needs a unit, and every unit a part with a total", where="joint totals")
+
+    @staticmethod
+    def of_places(codes: NDArray[np.str_], stated: NDArray[np.int64]) -> JointTotals:
+        """From what each unit states of its whole place. A code is a digit for the part of the place (1 in American
+        Indian areas, 0 elsewhere) and then the place's own, as in the geocodes of the Bureau's spine."""
+        part = np.unique([str(code)[1:] for code in codes], return_inverse=True)[1]
+        total = np.zeros(part.max() + 1, dtype=np.int64)
+        total[part] = stated
+        if (bad := total[part] != stated).any():
+            raise InputError(f"unit {codes[bad][0]} and another of its place state different totals of it",
+                             where="joint totals")  # fmt: skip
+        return JointTotals(part, total)
+
+    def sums(self, values: NDArray[np.int64]) -> NDArray[np.int64]:
+        """``(units, ...)`` added up to ``(parts, ...)``."""
+        out = np.zeros((len(self.total), *values.shape[1:]), dtype=np.int64)
+        np.add.at(out, self.part, values)
+        return out
+
+    def some(self, keep: slice | NDArray[np.bool_] | NDArray[np.intp]) -> JointTotals:
+        """The parts of some of the units: of whole parts, or of parts whose other units hold nobody."""
+        number, part = np.unique(self.part[keep], return_inverse=True)
+        return JointTotals(part, self.total[number])
+
+
+@dataclass(frozen=True)
 class Bounds:
     """All constraints of one level, resolved to arrays.
 
     ``group``: the dwelling group of each cell, ``(cells,)``. ``lower``, ``upper``: ``(units, groups)``.
-    ``total``: ``(units,)`` where the level's totals are known, else ``None``. ``possible``: ``(cells,)``,
-    False at structural zeros. ``reach``: at levels above that of the known totals, where it matters,
-    ``(units, 2^groups)``: the most that all descendants with known totals can hold of each *subset* of
-    groups (bit ``g`` of the column number says that group ``g`` is in it). A unit's histogram can be shared
-    out among these descendants if and only if no subset exceeds its reach (max-flow min-cut).
+    ``total``: ``(units,)`` where the total of each unit is known, else ``None``; ``joint``: where those of several
+    together are. ``possible``: ``(cells,)``, False at structural zeros. ``reach``: at levels above that of the known
+    totals, where it matters, ``(units, 2^groups)``: the most that all descendants with known totals can hold of
+    each *subset* of groups (bit ``g`` of the column number says that group ``g`` is in it). A unit's histogram can
+    be shared out among these descendants if and only if no subset exceeds its reach (max-flow min-cut). It is not
+    listed for more than ``MOST_GROUPS`` groups.
     """
 
     group: NDArray[np.intp]
@@ -65,13 +110,17 @@ class Bounds:
     total: NDArray[np.int64] | None
     possible: NDArray[np.bool_]
     reach: NDArray[np.int64] | None = None
+    joint: JointTotals | None = None
 
     def __post_init__(self) -> None:
         if self.lower.shape != self.upper.shape or self.group.shape != self.possible.shape:
             raise InputError("bounds of different shapes", where="bounds")
         bad = (self.lower > self.upper).any(axis=1)
         if self.total is not None:
-            bad |= (self.lower.sum(axis=1) > self.total) | (self.upper.sum(axis=1) < self.total)
+            bad |= _beyond(self.lower, self.total, self.upper)
+        if self.joint is not None:
+            low, high = self.joint.sums(self.lower), self.joint.sums(self.upper)
+            bad |= _beyond(low, self.joint.total, high)[self.joint.part]
         if bad.any():
             unit = int(np.flatnonzero(bad)[0])
             raise InfeasibleError(
@@ -84,7 +133,49 @@ class Bounds:
     def groups(self) -> int:
         return self.lower.shape[1]
 
+    @property
+    def known(self) -> bool:
+        """True if totals are known, of each unit or of several together."""
+        return self.total is not None or self.joint is not None
+
     def rows(self, start: int, stop: int) -> Bounds:
-        total = None if self.total is None else self.total[start:stop]
-        reach = None if self.reach is None else self.reach[start:stop]
-        return Bounds(self.group, self.lower[start:stop], self.upper[start:stop], total, self.possible, reach)
+        """Those of the units ``start:stop``, which split no part."""
+        if self.joint is not None:
+            inside = np.isin(self.joint.part, self.joint.part[start:stop])
+            if inside.sum() != stop - start:
+                raise ValueError(f"units {start} to {stop} split a part with a joint total")
+        return self.some(slice(start, stop))
+
+    def some(self, keep: slice | NDArray[np.bool_] | NDArray[np.intp]) -> Bounds:
+        """Those of some units; the others of a part with a joint total, if any, must hold nobody."""
+        return Bounds(
+            self.group,
+            self.lower[keep],
+            self.upper[keep],
+            None if self.total is None else self.total[keep],
+            self.possible,
+            None if self.reach is None else self.reach[keep],
+            None if self.joint is None else self.joint.some(keep),
+        )
+
+    def excess(self, held: NDArray[Any]) -> NDArray[np.float64]:
+        """How far sums ``held`` ``(units, groups)`` over each subset of the groups exceed its reach, ``(units, 2^groups)``."""
+        subset = np.arange(1 << self.groups)
+        reach = np.full(len(subset), np.inf) if self.reach is None else self.reach
+        return np.asarray(held @ ((subset >> np.arange(self.groups)[:, None]) & 1) - reach, dtype=np.float64)
+
+    def by_part(self) -> Bounds:
+        r"""The same with each part with a joint total as one unit.
+
+        Among units of which nothing but the total of all is known, any group sums :math:`y_g` with
+        :math:`\sum_u l_{ug} \le y_g \le \sum_u h_{ug}` can be shared out, each group for itself.
+        """
+        if self.joint is None:
+            return self
+        low, high = self.joint.sums(self.lower), self.joint.sums(self.upper)
+        return Bounds(self.group, low, high, self.joint.total, self.possible)
+
+
+def _beyond(lower: NDArray[np.int64], total: NDArray[np.int64], upper: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Where bounds on groups leave no way to a total."""
+    return (lower.sum(axis=1) > total) | (upper.sum(axis=1) < total)

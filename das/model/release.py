@@ -42,3 +42,5 @@ class Release:
             raise PrivacyError("a bound on a dwelling group is broken", where=level)
         if b.total is not None and not np.array_equal(h.totals(), b.total):
             raise PrivacyError("a total that is invariant is not met", where=level)
+        if b.joint is not None and not np.array_equal(b.joint.sums(h.totals()), b.joint.total):
+            raise PrivacyError("a joint total that is invariant is not met", where=level)

@@ -1,18 +1,29 @@
-"""Rows of ``errors.csv`` and of a sweep."""
+"""Rows of the evaluation and of a sweep: one frozen value for a line of each of their files."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
 
+#: Classes of the true count: their names, and the first count of each.
+CLASSES = ("0", "1-9", "10-99", "100-999", "1000-9999", "10000+")
+FIRST = (0, 1, 10, 100, 1000, 10000)
+#: Where numbers come from: noisy measurements, published counts, unbiased full-information estimates.
+SOURCES = ("nmf", "postprocessed", "estimates")
+
 
 @dataclass(frozen=True)
 class ErrorRow:
-    """Errors of one query at one level over one class of true counts.
+    """Errors of one query at one level over one class of true counts: a line of ``errors.csv``.
 
-    ``source`` is ``nmf`` or ``postprocessed``; ``bin`` is ``all`` or a class of the true count; ``n`` the
+    ``source`` is one of :data:`SOURCES`; ``bin`` is ``all`` or a class of the true count; ``n`` the
     number of (unit, answer) pairs; ``bias`` the mean of published minus true; ``p50``, ``p95``, ``max``
     are of the absolute error; ``tvd`` is 1 - L1/(2N) for ``bin = all`` (JASON JSR-19-2F, section 6.1).
+
+    ``mape``, ``malpe``, ``cv`` are in percent, as the Bureau defines them. ``bias_se`` is the standard error of
+    ``bias`` over ``clusters`` clusters, ``bias_low`` and ``bias_high`` its interval at 95 %. ``expected_mae`` and
+    ``expected_rmse`` are those of the noise alone, and ``mae_z`` how many of its standard deviations ``mae`` is
+    away. ``coverage`` is that of the 90 % intervals of the estimates. ``None``: not defined for this row.
     """
 
     level: str
@@ -27,12 +38,121 @@ class ErrorRow:
     p95: float
     max: float
     tvd: float | None
+    p90: float | None = None
+    p99: float | None = None
+    mape: float | None = None
+    malpe: float | None = None
+    cv: float | None = None
+    bias_se: float | None = None
+    bias_low: float | None = None
+    bias_high: float | None = None
+    clusters: int | None = None
+    zero_to_positive: int | None = None
+    positive_to_zero: int | None = None
+    expected_mae: float | None = None
+    expected_rmse: float | None = None
+    mae_z: float | None = None
+    coverage: float | None = None
+
+
+@dataclass(frozen=True)
+class TableRow:
+    """Errors of one column of a published table over the geographies of one kind: a line of ``tables.csv``.
+
+    The columns and size classes are those of the Bureau's Detailed Summary Metrics; ``me`` is the mean error,
+    ``shares`` the total absolute error of shares, for ``size`` all.
+    """
+
+    geography: str
+    table: str
+    column: str
+    label: str
+    size: str
+    n: int
+    mae: float
+    rmse: float
+    mape: float
+    cv: float | None
+    malpe: float
+    me: float
+    from_2_to_5_percent: int
+    over_5_percent: int
+    over_200: int
+    shares: float | None
+
+
+@dataclass(frozen=True)
+class ImpossibleRow:
+    """How many units of the lowest level meet a condition that they should not: a line of ``impossible.csv``.
+
+    ``of_true`` units are in the universe of the condition in the truth, ``of_published`` as published.
+    """
+
+    condition: str
+    level: str
+    of_true: int
+    true: int
+    of_published: int
+    published: int
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Noisy measurements beside published counts, of one query, level and class of the true count.
+
+    ``ratio`` is the MAE of the published counts over that of the noisy measurements; biases with their
+    intervals at 95 %. ``None`` where there is nothing to compare with.
+    """
+
+    level: str
+    query: str
+    bin: str
+    n: int
+    mae_noisy: float | None
+    mae_theory: float | None
+    mae_published: float
+    ratio: float | None
+    rmse_noisy: float | None
+    rmse_published: float
+    bias_noisy: float | None
+    bias_published: float
+    bias_low: float | None
+    bias_high: float | None
 
 
 @dataclass(frozen=True)
 class SweepRow:
-    """One line of a sweep: the budget (rho or epsilon) and number of the run, and a row of its errors."""
+    """One line of a sweep: budget (rho or epsilon), method and number of the run, and a row of its errors."""
 
     budget: Fraction
+    method: str
     repeat: int
     error: ErrorRow
+
+
+@dataclass(frozen=True)
+class SummaryRow:
+    """One line of the summary of a sweep: means over its repeats, with intervals at 95 % where there are several.
+
+    ``difference`` is the MAE of the published counts less that of the noisy measurements of the same run.
+    """
+
+    budget: Fraction
+    method: str
+    level: str
+    query: str
+    source: str
+    bin: str
+    repeats: int
+    n: int
+    mae: float
+    mae_low: float | None
+    mae_high: float | None
+    expected_mae: float | None
+    rmse: float
+    bias: float
+    bias_low: float | None
+    bias_high: float | None
+    difference: float | None
+    difference_low: float | None
+    difference_high: float | None

@@ -131,7 +131,7 @@ class Schema:
         return out
 
     def query(self, name: str) -> Query:
-        """The query that ``name`` spells: ``total``, ``detailed``, or attributes and recodes joined by `` * ``.
+        """The query that ``name`` spells: ``total``, ``detailed``, or attributes and recodes joined by ``" * "``.
 
         Factors may stand in any order; answers are always in C order of the schema.
         """

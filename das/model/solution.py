@@ -38,6 +38,8 @@ class Certificate:
     worst_gap: float = 0.0
     worst_residual: float = 0.0
     iterations: int = 0
+    mended: int = 0  #: parents that could not be shared out and were changed before their children were estimated,
+    moved: int = 0  #: and the persons in them who changed their dwelling group (the failsafe: see docs/estimation.md)
 
     def add(self, s: Solution) -> Certificate:
         return self.merge(
@@ -59,4 +61,6 @@ class Certificate:
             max(self.worst_gap, other.worst_gap),
             max(self.worst_residual, other.worst_residual),
             self.iterations + other.iterations,
+            self.mended + other.mended,
+            self.moved + other.moved,
         )

@@ -1,5 +1,6 @@
-"""The report of a run, for people: one self-contained page. Formats results; computes none."""
+"""The reports of a run, for people: self-contained pages. Formats results; computes none."""
 
-from das.report.page import Facts, html
+from das.report.facts import Facts
+from das.report.page import html
 
 __all__ = ["Facts", "html"]

@@ -1,44 +1,98 @@
-"""What a run says of itself, in the form of the report page."""
+"""What a run says of itself, in the form of the report pages."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 
 from das.model.solution import Certificate
-from das.report.page import Epsilon, Facts, Stage
+
+#: Methods of the privacy statement, and how the pages call them.
+METHODS = {"pld": "exact, upper end", "zcdp-tight": "from ρ, tight", "zcdp-bun-steinke": "from ρ, simple"}
+
+
+class Stage(TypedDict):
+    """A stage of the run; ``peak_mb`` is the most memory that the process had held by its end."""
+
+    name: str
+    seconds: float
+    peak_mb: NotRequired[float]
+
+
+class Epsilon(TypedDict):
+    """An (epsilon, delta) statement of the same guarantee. A number is shown rounded up, text as it is."""
+
+    method: str
+    delta: str
+    epsilon: str | float
+
+
+class Facts(TypedDict):
+    """What a page says beside the numbers. ``rho`` (discrete Gaussian) or ``pure_epsilon`` (geometric) is
+    the budget, exact fractions as text; ``guarantee`` is that of another publisher, in words."""
+
+    name: str
+    schema: str
+    private: bool
+    neighbours: NotRequired[str]
+    seed: NotRequired[int | None]
+    data: NotRequired[str]
+    mechanism: NotRequired[str]
+    rho: NotRequired[str]
+    pure_epsilon: NotRequired[str]
+    guarantee: NotRequired[str]
+    epsilon: NotRequired[Sequence[Epsilon]]
+    invariants: NotRequired[Sequence[str]]
+    structural: NotRequired[Sequence[str]]
+    stages: NotRequired[Sequence[Stage]]
+    certificates: NotRequired[Mapping[str, Certificate]]
+    version: NotRequired[str]
+    digest: NotRequired[str]
+    finished: NotRequired[str]
 
 
 def facts(
     name: str,
     schema: str,
     privacy: Mapping[str, Any],
-    stages: Sequence[Mapping[str, Any]],
-    certificates: Mapping[str, Certificate],
+    stages: Sequence[Mapping[str, Any]] = (),
+    certificates: Mapping[str, Certificate] | None = None,
 ) -> Facts:
-    """From the privacy statement, the stages and the certificates by level."""
+    """From the privacy statement and, for the confidential page, the stages and the certificates by level."""
     out: Facts = {
         "name": name,
         "schema": schema,
         "private": privacy["private"],
-        "neighbours": privacy["neighbours"],
         "mechanism": privacy["mechanism"],
         "invariants": [
             c["says"] or f"{c['constraint']} of {c['universe']}, {c['level']}" for c in privacy["outside_the_guarantee"]
         ],
-        "stages": [Stage(name=s["name"], seconds=s["seconds"], peak_mb=s["peak_mb"]) for s in stages],
-        "certificates": certificates,
     }
-    guarantee = list(privacy["guarantee"].values())[-1]  # of all universes together
+    if "neighbours" in privacy:
+        out["neighbours"] = privacy["neighbours"]
+    if stages:
+        out["stages"] = [Stage(name=s["name"], seconds=s["seconds"], peak_mb=s["peak_mb"]) for s in stages]
+    if certificates:
+        out["certificates"] = certificates
+    _promise(out, privacy)
+    return out
+
+
+def _promise(out: Facts, privacy: Mapping[str, Any]) -> None:
+    """The guarantee: of all universes together, or in the words of whoever published the measurements."""
+    if isinstance(privacy["guarantee"], str):
+        out["guarantee"] = privacy["guarantee"]
+        return
+    guarantee = list(privacy["guarantee"].values())[-1]
     if "rho" in privacy:
         total = Fraction(privacy["rho"]["total"])
         out["rho"] = f"{total} (about {float(total):.4f})"
         out["epsilon"] = [
-            Epsilon(method=m, delta=row["delta"], epsilon=row[m])
+            Epsilon(method=said, delta=row["delta"], epsilon=row[m][1] if m == "pld" else row[m])
             for row in guarantee["epsilon"]
-            for m in ("zcdp-tight", "zcdp-bun-steinke")
+            for m, said in METHODS.items()
+            if m in row
         ]
     else:
         out["pure_epsilon"] = guarantee["epsilon"]
-    return out

@@ -54,7 +54,7 @@ def queries_by_level(rows: Sequence[ErrorRow]) -> list[str]:
     """One panel for each level: mean absolute error of every query but the total."""
     levels = list(dict.fromkeys(r.level for r in rows if r.query != "total"))
     return [
-        _dumbbells([r for r in rows if r.level == level and r.query != "total"], "query", _words(level), f"q{i}")
+        _dumbbells([r for r in rows if r.level == level and r.query != "total"], "query", plain_name(level), f"q{i}")
         for i, level in enumerate(levels)
     ]
 
@@ -67,10 +67,11 @@ def bias_by_class(rows: Sequence[ErrorRow]) -> list[str]:
     present = {r.query for r in rows}
     queries = [q for q in BIAS_QUERIES if q in present] or sorted(present)
     queries = queries[:1] + queries[1:][-2:]
-    return [_bias([r for r in rows if r.level == lv], queries, _words(lv), f"b{i}") for i, lv in enumerate(levels)]
+    return [_bias([r for r in rows if r.level == lv], queries, plain_name(lv), f"b{i}") for i, lv in enumerate(levels)]
 
 
-def _words(name: str) -> str:
+def plain_name(name: str) -> str:
+    """``Block_Group`` as a reader writes it."""
     return name.replace("_", " ")
 
 
@@ -102,10 +103,10 @@ def _dumbbells(rows: list[ErrorRow], by: str, title: str, name: str) -> str:
     ax.set_xlim(low, high)
     ax.xaxis.set_major_formatter(FuncFormatter(format_plain))
     ax.xaxis.set_minor_formatter(NullFormatter())
-    ax.set_yticks(range(len(keys)), [_words(k) if by == "level" else k for k in keys])
+    ax.set_yticks(range(len(keys)), [plain_name(k) if by == "level" else k for k in keys])
     ax.set_ylim(len(keys) - 0.4, -0.6)
     ax.grid(axis="y", visible=False)
-    ax.set_xlabel("mean absolute error (log scale)")
+    ax.set_xlabel("mean absolute error, persons (log scale)")
     finish(fig, ax, title)
     return svg(fig, name, f"Mean absolute error by {by}: {title}")
 
@@ -136,15 +137,18 @@ def _bias(rows: list[ErrorRow], queries: list[str], title: str, name: str) -> st
         x = [i for i, c in enumerate(occurring) if c in at]
         y = [at[occurring[i]] for i in x]
         ax.plot(x, y, line, marker=marker, color=colour, label=query, linewidth=1.3, markersize=5)
+        for r in rows:
+            if r.query == query and r.bias_low is not None and r.bias_high is not None:
+                ax.vlines(occurring.index(r.bin), r.bias_low, r.bias_high, color=colour, linewidth=1)
     ax.axhline(0, color=INK, linewidth=0.8)
-    shown = [r.bias for r in rows if r.query in queries]
+    shown = [v for r in rows if r.query in queries for v in (r.bias, r.bias_low, r.bias_high) if v is not None]
     ax.set_yscale("symlog", linthresh=0.1)
     ax.set_ylim(-_decade([-b for b in shown]), _decade(shown))
     ax.yaxis.set_major_formatter(FuncFormatter(format_plain))
     ax.set_xticks(range(len(occurring)), [c.replace("-", "–") for c in occurring])
     ax.set_xlim(-0.4, max(len(occurring), 2) - 0.6)
-    ax.set_xlabel("true count")
-    ax.set_ylabel("mean of published − true")
+    ax.set_xlabel("true count, persons")
+    ax.set_ylabel("mean of published − true, persons")
     finish(fig, ax, title)
     return svg(fig, name, f"Bias by size of the true count: {title}")
 
@@ -154,9 +158,10 @@ def figure(width: float, height: float) -> tuple[Figure, Axes]:
     return fig, fig.add_subplot()
 
 
-def finish(fig: Figure, ax: Axes, title: str, columns: int = 3) -> None:
+def finish(fig: Figure, ax: Axes, title: str, columns: int = 3, *, legend: bool = True) -> None:
     ax.set_title(title, loc="left", fontsize=10, fontweight="bold")
-    fig.legend(loc="outside lower left", ncols=columns, frameon=False, fontsize=8)
+    if legend:
+        fig.legend(loc="outside lower left", ncols=columns, frameon=False, fontsize=8)
 
 
 def svg(fig: Figure, name: str, description: str) -> str:

@@ -1,65 +1,106 @@
-"""The page of a sweep: error against budget, noisy measurements beside published counts."""
+"""The page of a sweep: error against budget, noisy measurements and their theory beside published counts."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from statistics import mean
+from typing import Any
 
-import jinja2
 import matplotlib as mpl
 from markupsafe import Markup
-from matplotlib.ticker import FuncFormatter, NullFormatter
+from matplotlib.axes import Axes
+from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter, NullLocator
 
 from das.accounting.zcdp import tight
 from das.model.budget import Mechanism, Plan
-from das.model.result import SweepRow
+from das.model.result import SummaryRow
 from das.report import figures
-from das.report.page import upward
+from das.report.template import environment, upward
 
 #: Drawn where they were measured, one panel for each level.
 QUERIES = ("total", "votingage", "hispanic * cenrace", "votingage * hispanic * race", "detailed")
+DELTA = Fraction(1, 10**10)
+LINES = {"topdown": "-", "full-information": "--"}
 
 
-def sweep_page(rows: Sequence[SweepRow], name: str, plan: Plan) -> str:
-    """One self-contained page. ``plan`` is that of the configuration as it stands; its budget is marked."""
+def sweep_page(rows: Sequence[SummaryRow], name: str, plan: Plan, statement: Mapping[str, Any]) -> str:
+    """One self-contained page. ``plan`` is that of the configuration as it stands; its budget is marked.
+    ``statement`` says what all runs together cost."""
     currency = plan.mechanism.currency
-    levels = list(dict.fromkeys(r.error.level for r in rows))
-    panels = [Markup(_panel(rows, level, float(plan.cost), currency, i)) for i, level in enumerate(levels)]
+    every = [r for r in rows if r.bin == "all"]
+    levels = list(dict.fromkeys(r.level for r in every))
     budgets = sorted({r.budget for r in rows})
     gaussian = plan.mechanism is Mechanism.DISCRETE_GAUSSIAN
-    epsilon = {b: upward(tight(b, Fraction(1, 10**10))) for b in budgets} if gaussian else {}
-    environment = jinja2.Environment(loader=jinja2.PackageLoader("das.report", ""), autoescape=True)
-    return environment.get_template("sweep.html").render(
-        name=name, currency=currency, panels=panels, budgets=budgets, epsilon=epsilon,
-        repeats=1 + max(r.repeat for r in rows),
+    epsilon = {b: tight(b, DELTA) for b in budgets} if gaussian else {}
+    panels = [Markup(_panel([r for r in every if r.level == level], plan, epsilon, f"s{i}"))
+              for i, level in enumerate(levels)]  # fmt: skip
+    noisy = {(r.budget, r.method, r.level, r.query): r for r in every if r.source == "nmf"}
+    published = [(r, noisy.get((r.budget, r.method, r.level, r.query))) for r in every if r.source == "postprocessed"]
+    return environment().get_template("sweep.html").render(
+        name=name, currency=currency, panels=panels, epsilon={b: upward(e) for b, e in epsilon.items()},
+        budgets=budgets, repeats=max(r.repeats for r in rows), statement=statement,
+        rows=[(r, n) for r, n in published if r.query in drawn(every)],
+        together=upward(statement["epsilon"]["zcdp-tight"]) if gaussian else None,
     )  # fmt: skip
 
 
+def drawn(rows: Sequence[SummaryRow]) -> tuple[str, ...]:
+    """The queries of the panels: at most as many as there are colours."""
+    present = {r.query for r in rows}
+    return tuple(q for q in QUERIES if q in present)[: len(figures.SERIES)] or ("total",)
+
+
 @mpl.rc_context(figures.STYLE)
-def _panel(rows: Sequence[SweepRow], level: str, marked: float, currency: str, number: int) -> str:
-    here = [r for r in rows if r.error.level == level and r.error.bin == "all"]
-    present = [q for q in QUERIES if any(r.error.query == q for r in here)] or ["total"]
-    present = present[: len(figures.SERIES)]
-    fig, ax = figures.figure(4.6, 3.4)
-    for query, (colour, marker, _) in zip(present, figures.SERIES, strict=False):
-        for source, line, face in (("nmf", ":", "white"), ("postprocessed", "-", colour)):
-            at: dict[float, list[float]] = {}
-            for r in here:
-                if (r.error.query, r.error.source) == (query, source) and r.error.mae > 0:
-                    at.setdefault(float(r.budget), []).append(r.error.mae)
-            x = sorted(at)
-            label = f"{query}, {'noisy' if source == 'nmf' else 'published'}"
-            if x:
-                ax.plot(x, [mean(at[b]) for b in x], line, color=colour, marker=marker, markerfacecolor=face,
-                        label=label, linewidth=1.3, markersize=5)  # fmt: skip
-    if ax.lines:
+def _panel(rows: Sequence[SummaryRow], plan: Plan, epsilon: Mapping[Fraction, float], name: str) -> str:
+    level = rows[0].level
+    fig, ax = figures.figure(4.6, 3.9)
+    for query, (colour, marker, _) in zip(drawn(rows), figures.SERIES, strict=False):
+        _theory(ax, [r for r in rows if r.query == query and r.source == "nmf"], colour, marker, query)
+        for method in dict.fromkeys(r.method for r in rows):
+            here = [r for r in rows if (r.query, r.method, r.source) == (query, method, "postprocessed") and r.mae > 0]
+            _line(ax, here, colour, marker, f"{query}, {method}", LINES[method])
+    if ax.has_data():
         for axis, scale in ((ax.xaxis, ax.set_xscale), (ax.yaxis, ax.set_yscale)):
             scale("log")
             axis.set_major_formatter(FuncFormatter(figures.format_plain))
             axis.set_minor_formatter(NullFormatter())
-        ax.axvline(marked, color=figures.INK, linewidth=0.8, linestyle="-.")
-    ax.set_xlabel(f"{currency} (dash-dotted: this configuration)")
+        ax.axvline(float(plan.cost), color=figures.INK, linewidth=0.8, linestyle="-.")
+        _privacy(ax, epsilon)
+    ax.set_xlabel(f"{plan.mechanism.currency} (dash-dotted: this configuration)")
     ax.set_ylabel("mean absolute error")
-    figures.finish(fig, ax, level.replace("_", " "), columns=2)
-    return figures.svg(fig, f"s{number}", f"Mean absolute error against {currency}: {level}")
+    figures.finish(fig, ax, figures.plain_name(level), columns=2, legend=ax.has_data())
+    return figures.svg(fig, name, f"Mean absolute error against {plan.mechanism.currency}: {level}")
+
+
+def _theory(ax: Axes, noisy: Sequence[SummaryRow], colour: str, marker: str, query: str) -> None:
+    """Open marks: measured; dotted: what the noise alone must give."""
+    at = sorted((float(r.budget), r.mae) for r in noisy if r.mae > 0)
+    if at:
+        ax.plot(*zip(*at, strict=True), marker, color=colour, markerfacecolor="white", label=f"{query}, noisy",
+                markersize=5)  # fmt: skip
+    known = sorted({(float(r.budget), r.expected_mae) for r in noisy if r.expected_mae})
+    if known:
+        ax.plot(*zip(*known, strict=True), ":", color=colour, linewidth=1.1)
+
+
+def _line(ax: Axes, rows: Sequence[SummaryRow], colour: str, marker: str, label: str, line: str) -> None:
+    if not rows:
+        return
+    rows = sorted(rows, key=lambda r: r.budget)
+    mae = [r.mae for r in rows]
+    low = [r.mae - max(r.mae_low, r.mae / 10) if r.mae_low is not None else 0.0 for r in rows]
+    high = [r.mae_high - r.mae if r.mae_high is not None else 0.0 for r in rows]
+    ax.errorbar([float(r.budget) for r in rows], mae, yerr=[[max(0.0, x) for x in low], high], color=colour,
+                linestyle=line, marker=marker, label=label, linewidth=1.3, markersize=5, capsize=2)  # fmt: skip
+
+
+def _privacy(ax: Axes, epsilon: Mapping[Fraction, float]) -> None:
+    """A second axis, above: epsilon at delta = 1e-10 of the budgets that were run."""
+    if not epsilon:
+        return
+    top = ax.secondary_xaxis("top")
+    ticks = [float(b) for b in epsilon]
+    top.xaxis.set_major_locator(FixedLocator(ticks))
+    top.xaxis.set_minor_locator(NullLocator())
+    top.set_xticks(ticks, [f"{e:.3g}" for e in epsilon.values()])
+    top.set_xlabel("epsilon at delta = 1e-10")

@@ -1,5 +1,7 @@
 """To integers, every constraint exact."""
 
+from das.rounding.below import descendants
 from das.rounding.controlled import round_estimate
+from das.rounding.failsafe import mend
 
-__all__ = ["round_estimate"]
+__all__ = ["descendants", "mend", "round_estimate"]

@@ -18,7 +18,7 @@ from das.model.histogram import Histogram
 from das.model.query import Query
 from das.model.solution import Certificate
 from das.solve import round_children
-from das.solve.network import Drains, Link
+from das.solve.chain import Drains, Link
 
 _TOTAL_WEIGHT = 64.0  # the total comes first: it outweighs the chain below it
 
@@ -34,9 +34,8 @@ def round_estimate(
     """The integers of one family: a histogram of its children, and the certificate.
 
     ``bounds`` are those of the children. ``chain`` runs from fine to coarse and is nested; the dwelling
-    groups are put into it where they belong. ``below`` gives, where the children have a reach
-    (:class:`das.model.constraint.Bounds`), their descendants with known totals: the child of each, and
-    their bounds.
+    groups are put into it where they belong. ``below`` gives, where the children have descendants with known
+    totals, the child of each and their bounds (with joint totals, of whole parts: ``Bounds.by_part``).
 
     ``objective`` ``nearest`` compares with the estimates themselves. ``bureau-2020`` is that of the production
     rounder: every sum of fractional parts is first rounded half to even, and the cells count twice (once as the
@@ -50,10 +49,12 @@ def round_estimate(
     drains = None
     if below is not None and below[1].total is not None:
         drains = Drains(below[0], below[1].lower, below[1].upper, below[1].total)
+    joint = bounds.joint
     total = None
     if estimate.parent is None:
         total = int(np.rint(estimate.x.sum())) if bounds.total is None else int(bounds.total.sum())
     solution = round_children(estimate.x, estimate.parent, chain=links, drains=drains, total=total,
+                              parts=None if joint is None else joint.part, totals=None if joint is None else joint.total,
                               cell_weight=2.0 if bureau else 1.0, integer_targets=bureau)  # fmt: skip
     unit, position = np.nonzero(solution.x)
     counts = solution.x[unit, position].astype(np.int64)

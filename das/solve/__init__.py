@@ -1,6 +1,7 @@
 """Solvers that know nothing of a census: a quadratic program over siblings, and a network rounding."""
 
-from das.solve.children import children_qp
+from das.solve.children import FEASIBLE, children_qp
 from das.solve.network import round_children
+from das.solve.sharing import least_moves
 
-__all__ = ["children_qp", "round_children"]
+__all__ = ["FEASIBLE", "children_qp", "least_moves", "round_children"]

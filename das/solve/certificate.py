@@ -10,7 +10,8 @@ parent is
 
 .. math:: P - D = \sum_c \tfrac12 e_c'G_c^{-1}e_c + \lambda_c'x_c + (Bx_c - l_c)'\mu_c^+ + (u_c - Bx_c)'\mu_c^- ,
 
-a sum of small terms: P and D themselves may have twelve equal digits. As :math:`P - P^* \ge \tfrac12\|x - x^*\|_G^2`,
+a sum of small terms (a total :math:`T_s` of several children is a bound from both sides, with one multiplier for all
+of them: :math:`\mu_s(\sum_{c \in s} 1'x_c - T_s)`). P and D themselves may have twelve equal digits. As :math:`P - P^* \ge \tfrac12\|x - x^*\|_G^2`,
 the gap also bounds the distance to the optimum, in standard deviations of the measurements. (For a point within the
 bounds: one that is outside by the stated residual can have negative terms, so the absolute value is reported.)
 

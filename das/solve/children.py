@@ -2,7 +2,8 @@ r"""Least squares over the children of one parent.
 
 .. math::
    \min_{x} \sum_{c=1}^{C} \tfrac12 x_c' G_c x_c - b_c' x_c
-   \quad\text{subject to}\quad \sum_c x_c = p,\quad x \ge 0,\quad l_c \le B x_c \le u_c .
+   \quad\text{subject to}\quad \sum_c x_c = p,\quad x \ge 0,\quad l_c \le B x_c \le u_c,\quad
+   \sum_{c \in s} 1'x_c = T_s .
 
 *Method.* Alternating directions (Boyd et al. 2011; the splitting of OSQP, Stellato et al. 2020) with
 copies :math:`z = x` and :math:`v = Bx`. All children share :math:`G` and :math:`B`, so the step in
@@ -12,7 +13,9 @@ copies :math:`z = x` and :math:`v = Bx`. All children share :math:`G` and :math:
 .. math:: x_c = A r_c + A\nu,\quad \sum_c x_c = p \;\Rightarrow\; A\nu = \tfrac1C\bigl(p - \sum_c A r_c\bigr),
 
 which needs no further solve. Cost: one factorisation of ``cells^3 / 3`` and ``2 C cells^2`` for each
-iteration. Each copy has its own :math:`\rho`, which follows the ratio of its residuals.
+iteration. Each copy has its own :math:`\rho`, which follows the ratio of its residuals. Where totals of several
+children together are known (the parts :math:`s`), one more row of :math:`B` holds :math:`1'x_c`; its copy is projected by
+shifting all children of a part by :math:`(T_s - \sum_{c \in s} 1'x_c)/|s|`, so its multiplier is constant on a part.
 
 *Start.* The minimum without bounds, clipped at 0. From an even split of the parent instead, the multipliers
 must first be built up, :math:`\rho` times a violation at a time: fifty times the iterations for a state's counties.
@@ -25,6 +28,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from time import perf_counter
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,17 +37,20 @@ from scipy.linalg import cho_factor, cho_solve
 from das.model.solution import Solution, Status
 from das.solve.certificate import Curvature, relative_gap
 from das.solve.contradictions import refuse_contradictions
+from das.solve.parts import Parts
 
 Array = NDArray[np.float64]
 
+FEASIBLE = 1e-3  #: the largest violation of a bound by an answer that passes for feasible, in persons
 _RELAX = 1.6  # over-relaxation
-_FEASIBLE = 1e-5  # largest disagreement of the copies, in persons
-_RESIDUAL = 1e-3  # largest violation of a bound by the answer, in persons
+_AGREE = 1e-3  # largest disagreement of the copies at which the certificate is looked at, in persons
+_SMALL = 1e-5  # and above which a weight is raised
 _CHECK = 10  # iterations between looks at the residuals
 _FIRST = 2.5  # the first rho, in curvatures of one cell
 _BALANCE = 5.0  # a weight moves when its residuals differ by more than this,
-_ADAPT, _GROW = 50, 0.2  # at most every so many iterations, and ever more seldom, so that they settle
+_ADAPT, _GROW = 30, 0.2  # at most every so many iterations, and ever more seldom, so that they settle
 _WIDEST = 1e8  # they stay within this factor of the typical curvature
+_SKEW = 10.0  # the measure of a row stays within this factor of its squared length
 
 
 def children_qp(
@@ -55,6 +62,8 @@ def children_qp(
     lower: Array | None = None,
     upper: Array | None = None,
     support: NDArray[np.bool_] | None = None,
+    parts: NDArray[np.intp] | None = None,
+    totals: NDArray[Any] | None = None,
     tol: float = 1e-6,
     max_iterations: int = 20_000,
 ) -> Solution:
@@ -63,14 +72,15 @@ def children_qp(
     ``gram`` is ``(cells, cells)``, shared, or ``(children, cells, cells)``; ``rhs`` ``(children, cells)``;
     ``parent`` ``(cells,)``, or ``None`` for no coupling. ``groups`` is a partition of the cells (``(cells,)``
     of group numbers) or, for rows that overlap, a 0/1 matrix ``(groups, cells)``; ``lower`` and ``upper``
-    bound their sums, ``(children, groups)``. Where ``support`` ``(children, cells)`` is False, x is 0.
+    bound their sums, ``(children, groups)``. Where ``support`` ``(children, cells)`` is False, x is 0. ``parts``
+    ``(children,)`` numbers the part of each child (-1: none), and ``totals`` ``(parts,)`` is what each part holds.
 
     ``x`` sums to ``parent`` and is >= 0 to rounding error; ``residual`` is its largest violation of a group
-    bound. Raises :class:`das.errors.InfeasibleError` where bounds contradict the parent, the support or each other
+    bound or a part's total. Raises :class:`das.errors.InfeasibleError` where bounds contradict the parent, the support or each other
     one by one; where they do only together, the status is ``INACCURATE`` and the residual large.
     """
     began = perf_counter()
-    problem = _Problem(gram, rhs, parent, groups, lower, upper, support)
+    problem = _Problem(gram, rhs, parent, groups, lower, upper, support, Parts.of(parts, totals, len(rhs)))
     iterations = problem.iterate(tol, max_iterations)
     x = problem.repaired()
     gap, residual = problem.certificate(x)
@@ -80,7 +90,7 @@ def children_qp(
 
 
 def _good(gap: float, residual: float, tol: float) -> bool:
-    return gap <= tol and residual <= _RESIDUAL
+    return gap <= tol and residual <= FEASIBLE
 
 
 @dataclass
@@ -111,7 +121,7 @@ class _Copy:
 
     def reweigh(self, typical: float) -> bool:
         """Move the weight to where the residuals call it, up only if persons are off. True if it moved."""
-        if 1 / _BALANCE <= self.ratio <= _BALANCE or (self.ratio > 1 and self.off <= _FEASIBLE):
+        if 1 / _BALANCE <= self.ratio <= _BALANCE or (self.ratio > 1 and self.off <= _SMALL):
             return False
         new = self.weight * float(np.sqrt(np.clip(self.ratio, 1e-3, 1e3)))
         new = float(np.clip(new, typical / _WIDEST, typical * _WIDEST))
@@ -130,6 +140,7 @@ class _Problem:
         lower: Array | None,
         upper: Array | None,
         support: NDArray[np.bool_] | None,
+        parts: Parts,
     ) -> None:
         self.rhs = np.asarray(rhs, dtype=float)
         self.children, self.cells = self.rhs.shape
@@ -145,9 +156,23 @@ class _Problem:
             raise ValueError(f"lower and upper must have shape {shape}")
         low = np.full(shape, -np.inf) if lower is None else np.asarray(lower, dtype=float)
         high = np.full(shape, np.inf) if upper is None else np.asarray(upper, dtype=float)
-        refuse_contradictions(self.parent, rows, low, high, support)
-        self.size = np.sqrt(np.maximum(rows.sum(axis=1), 1.0))  # makes the rows of one length
+        refuse_contradictions(self.parent, rows, low, high, support, parts)
+        self.parts = parts
+        if len(parts):  # the last row
+            rows = np.concatenate([rows, np.ones((1, self.cells))])
+            low, high = (
+                np.pad(b, ((0, 0), (0, 1)), constant_values=inf) for b, inf in ((low, -np.inf), (high, np.inf))
+            )
+        self.size = self._sizes(rows)
         self.rows, self.lower, self.upper = rows / self.size[:, None], low / self.size, high / self.size
+
+    def _sizes(self, rows: Array) -> Array:
+        """What the rows are divided by, so that one weight serves all: the standard deviation of a row's sum in those
+        of a typical cell, sqrt(b'G^-1 b), but not far from its length."""
+        inverse = self.curvature.inverse if self.curvature.shared else self.curvature.inverse.mean(axis=0)
+        variance = self.curvature.typical * np.sum(rows @ inverse * rows, axis=1)
+        length = np.maximum(rows.sum(axis=1), 1.0)
+        return np.asarray(np.sqrt(np.clip(variance, length / _SKEW, length * _SKEW)))
 
     # --- iteration ---------------------------------------------------------------------------------------
 
@@ -160,7 +185,7 @@ class _Problem:
             self._advance(step, look)
             if not look:
                 continue
-            if max(self.z.off, self.v.off) <= _FEASIBLE and _good(*self.certificate(self.repaired()), tol):
+            if max(self.z.off, self.v.off) <= _AGREE and _good(*self.certificate(self.repaired()), tol):
                 break
             if k >= due:
                 due = k + max(_ADAPT, int(_GROW * k))
@@ -175,7 +200,7 @@ class _Problem:
         if self.parent is not None:
             x += c.shared_out(self.parent - x.sum(axis=0), self.children)
         x = self._allowed(x)
-        sums = np.clip(x @ self.rows.T, self.lower, self.upper)
+        sums = self._within(x @ self.rows.T)
         self.z = _Copy(x, np.zeros_like(x), _FIRST * c.typical)
         self.v = _Copy(sums, np.zeros_like(sums), _FIRST * c.typical)
 
@@ -185,12 +210,18 @@ class _Problem:
             x[~self.support] = 0.0
         return x
 
+    def _within(self, sums: Array) -> Array:
+        out = np.clip(sums, self.lower, self.upper)
+        if len(self.parts):
+            out[:, -1] = self.parts.projected(sums[:, -1], self.size[-1])
+        return out
+
     def _factor(self) -> Array:
         """A, shared ``(cells, cells)`` or stacked ``(children, cells, cells)``."""
         add = self.z.weight * np.eye(self.cells) + self.v.weight * (self.rows.T @ self.rows)
         if self.gram.ndim == 2:
             return cho_solve(cho_factor(self.gram + add), np.eye(self.cells))
-        a = np.linalg.inv(self.gram + add)
+        a: Array = np.asarray(np.linalg.inv(self.gram + add), dtype=np.float64)
         self._share = np.linalg.inv(a.sum(axis=0)) if self.parent is not None else None
         return a
 
@@ -209,7 +240,7 @@ class _Problem:
         bx = x @ self.rows.T
         old_z, old_v = z.value, v.value
         z.follow(relaxed := z.relaxed(x), self._allowed(relaxed))
-        v.follow(relaxed := v.relaxed(bx), np.clip(relaxed, self.lower, self.upper))
+        v.follow(relaxed := v.relaxed(bx), self._within(relaxed))
         if look:
             z.look(x, self.curvature.balance(x - z.value, z.weight * (z.value - old_z)))
             change = v.weight * float(np.linalg.norm(v.value - old_v))
@@ -229,13 +260,19 @@ class _Problem:
         return x
 
     def certificate(self, x: Array) -> tuple[float, float]:
-        """The relative gap at ``x``, and its largest violation of a group bound."""
+        """The relative gap at ``x``, and its largest violation of a group bound or of a part's total."""
         bx = x @ self.rows.T
-        slack = (bx - self.lower, self.upper - bx)
-        off = np.maximum(-np.minimum(*slack), 0.0) * self.size
-        gap = relative_gap(self.curvature, self.rhs, x, self.parent, self.support, self.rows, slack,
-                           (self.z.multiplier, self.v.multiplier))  # fmt: skip
-        return gap, float(off.max(initial=0.0))
+        above, below = bx - self.lower, self.upper - bx
+        off = float((np.maximum(-np.minimum(above, below), 0.0) * self.size).max(initial=0.0))
+        mu = self.v.multiplier
+        if len(self.parts):  # an equality for each part: one multiplier, of either sign, shared by its children
+            short = self.parts.sums(bx[:, -1]) - self.parts.total / self.size[-1]
+            off = max(off, float(np.abs(short).max()) * self.size[-1])
+            above[:, -1], below[:, -1] = self.parts.spread(short, np.inf), self.parts.spread(-short, np.inf)
+            mu[:, -1] = self.parts.spread(self.parts.sums(mu[:, -1]), 0.0)
+        gap = relative_gap(self.curvature, self.rhs, x, self.parent, self.support, self.rows, (above, below),
+                           (self.z.multiplier, mu))  # fmt: skip
+        return gap, off
 
 
 def _rows(groups: NDArray[np.generic] | None, cells: int) -> Array:

@@ -8,16 +8,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from das.errors import InfeasibleError
+from das.solve.parts import Parts
 
 Array = NDArray[np.float64]
 _WHERE = "children_qp"
 
 
 def refuse_contradictions(
-    parent: Array | None, rows: Array, lower: Array, upper: Array, support: NDArray[np.bool_] | None
+    parent: Array | None, rows: Array, lower: Array, upper: Array, support: NDArray[np.bool_] | None, parts: Parts
 ) -> None:
-    """Raise :class:`InfeasibleError`, naming child and group or cell, where one bound, one cell or one group alone
-    rules out every answer. ``rows`` ``(groups, cells)``; ``lower``, ``upper`` ``(children, groups)``.
+    """Raise :class:`InfeasibleError`, naming child and group, part or cell, where one bound, one cell, one group or
+    one part's total alone rules out every answer. ``rows`` ``(groups, cells)``; ``lower``, ``upper`` ``(children, groups)``.
 
     Constraints that contradict each other only together are left to the certificate.
     """
@@ -28,6 +29,8 @@ def refuse_contradictions(
     short = lower > most + 1e-6 * (1 + np.abs(most))
     _refuse(short, lower, "it needs", most, "the cells that the child may use hold at most")
     _refuse(upper < -1e-9, np.zeros_like(upper), "it needs", upper, "the upper bound is")
+    if len(parts):
+        _refuse_parts(parent, rows, lower, np.minimum(upper, most), support, parts)
 
 
 def _refuse(bad: NDArray[np.bool_], wanted: Array, what: str, limit: Array, why: str) -> None:
@@ -45,6 +48,34 @@ def _most(parent: Array | None, rows: Array, support: NDArray[np.bool_] | None, 
     if parent is None:
         return np.where(support @ rows.T > 0, np.inf, 0.0)
     return np.asarray((support * parent) @ rows.T)
+
+
+def _refuse_parts(
+    parent: Array | None, rows: Array, lower: Array, upper: Array, support: NDArray[np.bool_] | None, parts: Parts
+) -> None:
+    """A part's total against the bounds of its children, and the totals against the parent."""
+    apart = bool((rows.sum(axis=0) <= 1).all())  # no cell in two groups: their bounds add up
+    over = (lambda b: b.sum(axis=1)) if apart else (lambda b: b.max(axis=1, initial=0.0))
+    least = parts.sums(over(np.maximum(lower, 0.0)))
+    one = np.ones((1, rows.shape[1]))
+    high = _most(parent, one, support, len(lower))[:, 0]  # what its cells hold, or the bounds of all cells
+    if apart and (rows.sum(axis=0) == 1).all():
+        high = np.minimum(high, upper.sum(axis=1))
+    full = rows.all(axis=1)
+    high = np.minimum(high, upper[:, full].min(axis=1, initial=np.inf))
+    most = parts.sums(high)
+    slack = 1e-6 * (1 + np.abs(parts.total))
+    if (bad := (least > parts.total + slack) | (most < parts.total - slack)).any():
+        s = int(np.flatnonzero(bad)[0])
+        raise InfeasibleError(
+            f"part {s}: its total is {parts.total[s]:.6g}, its children together may hold {least[s]:.6g} to {most[s]:.6g}",
+            where=_WHERE,
+        )
+    if parent is None:
+        return
+    held, known, loose = float(parent.sum()), float(parts.total.sum()), 1e-6 * (1 + float(parent.sum()))
+    if known > held + loose or (parts.bound.all() and known < held - loose):
+        raise InfeasibleError(f"the totals of the parts sum to {known:.6g}, the parent holds {held:.6g}", where=_WHERE)
 
 
 def _refuse_parent(parent: Array, rows: Array, lower: Array, upper: Array, support: NDArray[np.bool_] | None) -> None:

@@ -1,6 +1,6 @@
 """A configuration is data, parsed once: unknown keys refused, all errors together, a digest on every output."""
 
-from das.spec.parse import digest, dump, parse
+from das.spec.parse import budget_toml, digest, dump, parse
 from das.spec.run import RunSpec, Universe
 
-__all__ = ["RunSpec", "Universe", "digest", "dump", "parse"]
+__all__ = ["RunSpec", "Universe", "budget_toml", "digest", "dump", "parse"]

@@ -12,6 +12,7 @@ import tomli_w
 from pydantic import BaseModel, ValidationError
 
 from das.errors import SpecError
+from das.model.budget import Plan
 from das.spec.run import RunSpec
 
 
@@ -26,8 +27,9 @@ def parse(text: str, *, where: str, overrides: Sequence[str] = ()) -> RunSpec:
         raise SpecError(f"not valid TOML: {error}", where=where, remedy="mend that line") from None
     for item in overrides:
         _override(tree, item)
+    _one_total(tree, {item.partition("=")[0].strip() for item in overrides})
     try:
-        return RunSpec.model_validate(tree).check()
+        return RunSpec.model_validate(tree).calibrate().check()
     except ValidationError as error:
         faults = "\n".join(f"  {_fault(e)}" for e in error.errors())
         raise SpecError(f"{error.error_count()} fault(s) in the configuration:\n{faults}", where=where) from None
@@ -38,6 +40,26 @@ def parse(text: str, *, where: str, overrides: Sequence[str] = ()) -> RunSpec:
 def dump(spec: RunSpec) -> str:
     """The resolved specification as TOML, without ``data.path``: what a rerun needs, and nothing of one machine."""
     tree = spec.model_dump(mode="json", by_alias=True, exclude={"data": {"path"}}, exclude_none=True)
+    return tomli_w.dumps(tree)
+
+
+def budget_toml(spec: RunSpec, universe: str, plan: Plan) -> str:
+    """The tables of ``spec`` that make ``plan`` the plan of ``universe``. The housing units' budget is relative to the
+    persons': with another total of these it is written too, so that the units stay as they are."""
+    sums = {d.level: sum(e.cost for e in plan.at(d.level)) for d in plan.draws}
+    shares = {
+        "levels": {level: str(cost / plan.cost) for level, cost in sums.items()},
+        "queries": {level: {d.query: str(d.cost / sums[level]) for d in plan.at(level)} for level in sums},
+    }
+    if universe == "units":
+        return tomli_w.dumps({"units": {"budget": {"relative": str(plan.cost / spec.persons.plan.cost)} | shares}})
+    b = spec.budget
+    tree: dict[str, Any] = {
+        "budget": {plan.mechanism.currency: str(plan.cost), "neighbours": b.neighbours, "delta": str(b.delta),
+                   "mechanism": b.mechanism} | shares
+    }  # fmt: skip
+    if spec.housing is not None:
+        tree["units"] = {"budget": {"relative": str(spec.housing.plan.cost / plan.cost)}}
     return tomli_w.dumps(tree)
 
 
@@ -57,6 +79,19 @@ def _override(tree: dict[str, Any], item: str) -> None:
         if not isinstance(node, dict):
             raise SpecError(f"{p!r} in {key!r} is a value, not a table", where="--set")
     node[parts[-1]] = _value(raw.strip())
+
+
+def _one_total(tree: dict[str, Any], changed: set[str]) -> None:
+    """A total that is set by an override replaces the other way to give it: a rho the target, a target the rho."""
+    budget = tree.get("budget")
+    if not isinstance(budget, dict) or "calibration" not in budget:
+        return
+    target = {"budget.epsilon", "budget.delta", "budget.calibration"} & changed
+    if target and "budget.rho" not in changed:
+        budget.pop("rho", None)
+    if "budget.rho" in changed and not target:
+        del budget["calibration"]
+        budget.pop("epsilon", None)
 
 
 def _value(raw: str) -> Any:

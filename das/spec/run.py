@@ -13,6 +13,8 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from das.accounting.statement import Terms
+from das.accounting.target import Target
 from das.errors import SpecError
 from das.model.budget import Allocation, Mechanism, Neighbours, Plan
 from das.model.grouping import Grouping
@@ -28,15 +30,26 @@ class _Part(BaseModel):
 
 
 class Run(_Part):
+    """``[run]``."""
+
     name: str = Field(min_length=1, coerce_numbers_to_str=True)
+    """Names the run, its default folder and its outputs."""
     seed: int | None = Field(default=None, ge=0, strict=True)
+    """Makes the run repeatable **and not private**; every output says so. Absent: private."""
     entropy: Literal["system", "kernel"] = "system"
+    """Random bits: AES-256 under a key of the operating system, or the operating system for every byte (slow)."""
 
 
 class Data(_Part):
+    """``[data]``."""
+
     reader: Literal["pl94-2010", "pl94-2020", "ext1940", "ppmf", "table"]
+    """The format of the input: redistricting files of 2010 or 2020, the 1940 extract of IPUMS, a privacy-protected
+    microdata file, or a table of your own."""
     path: tuple[str, ...] = ()
+    """Files or folders, one or a list, read together; relative to where the command is run. ``--data`` replaces it."""
     columns: dict[str, Any] | None = None
+    """For the reader ``table``: which column holds what; see *Your own data*."""
 
     @field_validator("path", mode="before")
     @classmethod
@@ -51,16 +64,28 @@ class Data(_Part):
 
 
 class GroupingPart(_Part):
+    """``[schema.groupings.<name>]``: a coarser view of one attribute, a query of its own."""
+
     attribute: str
+    """The attribute that it groups."""
     groups: dict[str, tuple[str, ...]]
+    """Name of each group, and the levels in it; each level in exactly one."""
 
 
 class SchemaPart(_Part):
+    """``[schema]``: the attributes of a record, whose combinations are the cells of the histogram."""
+
     name: str
+    """A published schema (``pl94``, ``1940-e2e``), or, with ``attributes``, a name for your own."""
     attributes: dict[str, tuple[str, ...]] | None = None
+    """Your own: each attribute with its levels, in order."""
     groupings: dict[str, GroupingPart] = {}
+    """Coarser views of attributes, by name."""
     impossible: tuple[dict[str, tuple[str, ...]], ...] = ()
+    """Combinations that cannot occur, each a table of attribute and levels; their cells are always 0."""
     dwelling: str | None = None
+    """The attribute that says where a person lives, its first level a household in a housing unit, the others
+    types of group quarters; housing units and facilities then bound it."""
 
     def build(self) -> Schema:
         """The schema: a published one by name, or the one written out here."""
@@ -93,68 +118,122 @@ class SchemaPart(_Part):
 
 
 class Geography(_Part):
+    """``[geography]``."""
+
     levels: tuple[str, ...] = Field(min_length=1)
+    """The levels of the tree, from the root down; those below the root are fields of the input."""
     spine: Literal["tabulation"] = "tabulation"
+    """How the tree is made: from the codes of the input."""
     define: dict[str, tuple[str, ...]] = {}
+    """Levels that are products of fields: a unit for each combination that occurs."""
 
 
 class BudgetPart(_Part):
-    """``[budget]``. Exactly one of ``rho`` and ``epsilon``, as the mechanism wants."""
+    """``[budget]``: what the persons' measurements cost, and how that is shared out."""
 
     rho: Exact | None = None
+    """The total of the discrete Gaussian. With ``calibration`` it may be left out, and is then found."""
     epsilon: Exact | None = None
+    """The total of the geometric mechanism; with ``calibration``, the target of the discrete Gaussian."""
+    calibration: Literal["exact", "zcdp-tight"] | None = None
+    """Find ``rho`` from ``epsilon`` and ``delta``: by exact composition, or by the tight conversion of zCDP. A
+    resolved specification has all three, and ``rho`` is taken as it stands if it meets the target."""
     neighbours: Literal["bounded", "unbounded"]
+    """Which data sets count as neighbours: one record replaced, or one added or removed."""
     delta: Exact = Fraction(1, 10**10)
+    """The delta of the target, and one of those at which epsilon is stated."""
     mechanism: Literal["discrete-gaussian", "geometric"] = "discrete-gaussian"
+    """The noise: discrete Gaussian under zCDP, or two-sided geometric under pure differential privacy."""
     levels: dict[str, Exact]
+    """The share of each level of the tree; they sum to exactly 1."""
     queries: dict[str, dict[str, Exact]]
+    """The share of each query in its level; they sum to exactly 1 in each level."""
 
     @model_validator(mode="after")
     def _one_currency(self) -> BudgetPart:
-        wanted, other = ("rho", "epsilon") if self.mechanism == "discrete-gaussian" else ("epsilon", "rho")
-        if getattr(self, wanted) is None or getattr(self, other) is not None:
-            raise ValueError(f"mechanism {self.mechanism!r} wants {wanted}, and no {other}")
+        gaussian = self.mechanism == "discrete-gaussian"
+        wanted, other = ("rho", "epsilon") if gaussian else ("epsilon", "rho")
         if not 0 < self.delta < 1:
             raise ValueError(f"delta is {self.delta}, not between 0 and 1")
+        if self.calibration is None:
+            if getattr(self, wanted) is None or getattr(self, other) is not None:
+                hint = ' (for a target epsilon, add calibration = "exact")' if gaussian and self.epsilon else ""
+                raise ValueError(f"mechanism {self.mechanism!r} wants {wanted}, and no {other}{hint}")
+        elif not gaussian or self.epsilon is None or self.epsilon <= 0:
+            raise ValueError("calibration finds rho from a target: it goes with a positive epsilon, a delta, and the "
+                             "mechanism 'discrete-gaussian'")  # fmt: skip
         return self
+
+    @property
+    def total(self) -> Fraction | None:
+        """What the persons' plan costs, in its own currency; ``None`` where it has yet to be found."""
+        return self.rho if self.mechanism == "discrete-gaussian" else self.epsilon
+
+    @property
+    def target(self) -> Target | None:
+        if self.calibration is None or self.epsilon is None:
+            return None
+        return Target(self.epsilon, self.delta, self.calibration)
 
 
 class UnitsBudget(_Part):
-    """``[units.budget]``. ``relative`` is a multiple of the persons' budget, so that a rerun moves both."""
+    """``[units.budget]``: as ``[budget]``, for housing units."""
 
     relative: Exact
+    """The units' total as a multiple of the persons', so that a rerun at another budget moves both."""
     levels: dict[str, Exact]
+    """The share of each level; they sum to exactly 1."""
     queries: dict[str, dict[str, Exact]]
+    """The share of each query in its level."""
 
 
 class Units(_Part):
+    """``[units]``: housing units, a second universe over the same tree. Absent: persons only."""
+
     schema_: Literal["h1"] = Field(default="h1", alias="schema")
+    """Vacant or occupied."""
     budget: UnitsBudget
+    """The units' own budget."""
 
 
 class Estimation(_Part):
+    """``[estimation]``; see *Estimation*."""
+
     method: Literal["topdown", "full-information"] = "topdown"
+    """Each level from its own measurements given the level above, or from all measurements of the tree."""
     tolerance: Exact = Fraction(1, 10)
+    """How far a later pass may move the answers of an earlier one, in persons."""
     passes: dict[str, tuple[tuple[str, ...], ...]] = {}
+    """For each level, or ``default``: lists of queries, estimated one list after the other; ``"*"`` is the rest."""
 
 
 class RoundingPart(_Part):
-    """``nearest``: as close as possible to the estimates. ``bureau-2020``: to the estimates' fractional sums
-    rounded first, as in production. ``chain``: nested queries, fine to coarse, whose sums count beside the cells."""
+    """``[rounding]``; see *Estimation*."""
 
     objective: Literal["nearest", "bureau-2020"] = "nearest"
+    """As close as possible to the estimates, or to their fractional sums rounded first, as in production."""
     chain: tuple[str, ...] | None = None
+    """Nested queries, fine to coarse, whose sums count beside the cells. Absent: the published schema's own."""
 
 
 class Constraints(_Part):
+    """``[constraints]``: what is published exactly, outside the guarantee."""
+
     total: str | None = None
+    """The level whose totals are exact, and with it every level above. Absent: none."""
     housing_units: bool = True
+    """Nobody lives in a household where there is no housing unit (where the schema has a dwelling)."""
     group_quarters: bool = True
+    """Each facility holds somebody, and nobody lives in group quarters where there is no facility."""
 
 
 class Output(_Part):
+    """``[output]``."""
+
     csv: bool = False
+    """Write the persons as ``persons.csv``, too."""
     tables: bool = True
+    """Write the tables."""
 
 
 @dataclass(frozen=True)
@@ -196,10 +275,9 @@ class RunSpec(_Part):
 
     @cached_property
     def persons(self) -> Universe:
-        b = self.budget
-        total = b.rho if b.rho is not None else b.epsilon
-        assert total is not None
-        return self._universe("persons", self.schema_built, total, b)
+        total = self.budget.total
+        assert total is not None, "a budget that calibrate() has yet to find"
+        return self._universe("persons", self.schema_built, total, self.budget)
 
     @cached_property
     def housing(self) -> Universe | None:
@@ -213,6 +291,23 @@ class RunSpec(_Part):
     @cached_property
     def universes(self) -> tuple[Universe, ...]:
         return (self.persons,) if self.housing is None else (self.persons, self.housing)
+
+    @cached_property
+    def terms(self) -> Terms:
+        """What an account of this specification is about."""
+        b = self.budget
+        schemas = {u.name: u.schema for u in self.universes}
+        return Terms(
+            Mechanism(b.mechanism), Neighbours(b.neighbours), b.delta, self.geography.levels, schemas, b.target
+        )
+
+    def calibrate(self) -> RunSpec:
+        """The same specification with the budget found where it gives a target alone."""
+        target = self.budget.target
+        if target is None or self.budget.rho is not None:
+            return self
+        shape = self._universe("persons", self.schema_built, Fraction(1), self.budget).plan
+        return self.model_copy(update={"budget": self.budget.model_copy(update={"rho": target.rho(shape)})})
 
     def check(self) -> RunSpec:
         """Build everything that parts must agree on; raises :class:`SpecError`."""
@@ -238,6 +333,8 @@ class RunSpec(_Part):
                                     remedy="measure 'detailed' there, or use the method 'topdown'")  # fmt: skip
         self._check_chain()
         _ = self.universes
+        if self.budget.target is not None:
+            self.budget.target.check(self.persons.plan)
         return self
 
     def _check_chain(self) -> None:

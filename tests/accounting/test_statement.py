@@ -4,33 +4,49 @@ from __future__ import annotations
 
 import json
 from fractions import Fraction
+from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from das.accounting import bun_steinke, implied, tight
-from das.accounting.statement import guarantees, statement
+from das.accounting import epsilon as exact_epsilon
+from das.accounting.guarantee import guarantees
+from das.accounting.statement import CURVE, Drawn, Terms, invariants, statement
+from das.accounting.target import Target
 from das.model.budget import Event, Mechanism, Neighbours
 from das.model.constraint import Constraint, Kind
-from tests.strategies import fractions
+from das.model.schema import H1, PL94
 
 DELTA = Fraction(1, 10**10)
 GAUSSIAN, GEOMETRIC = Mechanism.DISCRETE_GAUSSIAN, Mechanism.GEOMETRIC
 
 
 def event(cost: Fraction, mechanism: Mechanism = GAUSSIAN, universe: str = "persons") -> Event:
-    return Event(universe, "State", "total", 3, 1, mechanism, 1 / cost, cost)
+    """Bounded neighbours: rho = 1/sigma^2, or epsilon = 2/b."""
+    scale = (1 if mechanism is GAUSSIAN else 2) / cost
+    return Event(universe, "State", "total", 3, 1, mechanism, scale, cost)
 
 
-def state(events, delta: Fraction = DELTA, constraints=(), private: bool = True):  # type: ignore[no-untyped-def]
-    out = statement(events, Neighbours.BOUNDED, delta, {"persons": constraints}, "source", private)
+def state(  # type: ignore[no-untyped-def]
+    events, delta: Fraction = DELTA, constraints=(), private: bool = True, lost=None, neighbours=Neighbours.BOUNDED,
+    target=None,
+):  # fmt: skip
+    mechanism = next(e.mechanism for es in events.values() for e in es)
+    terms = Terms(mechanism, neighbours, delta, ("US", "State", "Block"), {"persons": PL94, "units": H1}, target)
+    outside = invariants({"persons": constraints})
+    out = statement(terms, Drawn(events, lost or {}), outside, "source", private, ["a note"], {"spec.toml": "abc"})
     assert json.loads(json.dumps(out)) == out  # plain data
     return out
 
 
-@given(st.lists(fractions(), min_size=1, max_size=6), st.lists(fractions(), min_size=1, max_size=3))
+costs = st.integers(1, 4).map(lambda k: Fraction(k, 8))
+
+
+@settings(max_examples=10, deadline=None)
+@given(st.lists(costs, min_size=1, max_size=6), st.lists(costs, min_size=1, max_size=3))
 def test_totals_are_exact_sums(persons: list[Fraction], units: list[Fraction]) -> None:
     out = state({"persons": [event(c) for c in persons], "units": [event(c, universe="units") for c in units]})
     sums = {"persons": sum(persons), "units": sum(units), "total": sum(persons) + sum(units)}
@@ -53,20 +69,23 @@ def test_epsilons_are_the_conversions_at_each_delta() -> None:
     out = state({"persons": [event(rho / 2), event(rho / 2)]})["guarantee"]["persons"]
     assert out["implied_epsilon"] == implied(rho)
     found = {e["delta"]: e for e in out["epsilon"]}
-    assert list(found) == ["1e-5", "1e-10", "1e-15"]
+    assert list(found) == ["1e-5", "1e-10", "1e-15", "1e-20", "1e-30"]
     for name, e in found.items():
         assert e["zcdp-tight"] == tight(rho, Fraction(name))
         assert e["zcdp-bun-steinke"] == bun_steinke(rho, Fraction(name))
+        assert e["pld"] == list(exact_epsilon([(2 / rho, 4)], Fraction(name)))
+        assert e["pld"][1] < e["zcdp-tight"]
     assert round(found["1e-10"]["zcdp-tight"], 2) == 17.14
 
 
 @pytest.mark.parametrize("delta, names", [
-    (Fraction(1, 10**10), ["1e-5", "1e-10", "1e-15"]),
-    (Fraction(1, 1000), ["1/1000", "1e-5", "1e-10", "1e-15"]),
-    (Fraction(1, 10**12), ["1e-5", "1e-10", "1/1000000000000", "1e-15"]),
+    (Fraction(1, 10**10), ["1e-5", "1e-10", "1e-15", "1e-20", "1e-30"]),
+    (Fraction(1, 3), ["1/3", "1e-5", "1e-10", "1e-15", "1e-20", "1e-30"]),
+    (Fraction(1, 10**12), ["1e-5", "1e-10", "1e-12", "1e-15", "1e-20", "1e-30"]),
 ])  # fmt: skip
 def test_the_delta_asked_for_is_there_once(delta: Fraction, names: list[str]) -> None:
-    epsilon = guarantees(GAUSSIAN, {"persons": Fraction(1)}, delta)["persons"]["epsilon"]
+    draws = {"persons": [event(Fraction(1))]}
+    epsilon = guarantees(GAUSSIAN, Neighbours.BOUNDED, draws, delta)["persons"]["epsilon"]
     assert [e["delta"] for e in epsilon] == names
 
 
@@ -75,7 +94,7 @@ def test_pure_budgets_are_stated_as_they_are() -> None:
     assert out["mechanism"] == "geometric"
     assert out["epsilon"] == {"persons": "1/4", "total": "1/4"}
     assert out["guarantee"] == {"persons": {"epsilon": "1/4", "delta": "0"}}
-    assert [line["scale"] for line in out["ledger"]] == ["10", "20/3"]
+    assert [line["scale"] for line in out["ledger"]] == ["20", "40/3"]
     assert "rho" not in out
 
 
@@ -103,11 +122,12 @@ def test_only_invariants_are_listed_as_outside_the_guarantee() -> None:
 def test_what_interrupted_attempts_drew_is_spent_too() -> None:
     kept = {"persons": [event(Fraction(1, 2))]}
     lost = {"persons": [event(Fraction(1, 3))], "units": [event(Fraction(1, 7), universe="units")]}
-    out = statement(kept, Neighbours.BOUNDED, DELTA, {}, "source", True, lost)
+    out = state(kept, lost=lost)
     assert out["rho"] == {"persons": "5/6", "units": "1/7", "total": "41/42"}
     assert out["guarantee"]["total"]["rho"] == "41/42"
     assert [line["rho"] for line in out["ledger"]] == ["1/2"]
     assert [line["rho"] for line in out["spent_by_interrupted_attempts"]] == ["1/3", "1/7"]
+    assert out["spending"]["persons"] == {"levels": {"State": "5/6"}, "queries": {"total": "5/6"}}
     assert state(kept)["spent_by_interrupted_attempts"] == []
 
 
@@ -118,3 +138,41 @@ def test_it_says_where_the_bits_came_from_and_who_the_neighbours_are(private: bo
     assert out["entropy"] == "source"
     assert out["neighbours"] == "bounded"
     assert out["ledger"][0]["units"] == 3
+    assert out["digests"] == {"spec.toml": "abc"}
+    assert "a note" in out["what_this_means"]
+    assert "target" not in out
+
+
+def test_the_curve_falls_and_stays_below_the_conversions() -> None:
+    rows = state({"persons": [event(Fraction(1))], "units": [event(Fraction(1, 2), universe="units")]})["curve"]
+    assert [Fraction(r["delta"]) for r in rows] == list(CURVE)
+    assert all(0 <= r["pld"][0] <= r["pld"][1] < r["zcdp-tight"] < r["zcdp-bun-steinke"] for r in rows)
+    assert all(a["pld"][1] < b["pld"][0] for a, b in pairwise(rows))  # delta falls along the rows
+    assert rows[2]["pld"] == list(exact_epsilon([(Fraction(1), 2), (Fraction(2), 2)], DELTA))
+
+
+def test_unbounded_neighbours_are_said_to_be_half_of_a_change() -> None:
+    e = Event("persons", "State", "hispanic", 3, 2, GAUSSIAN, Fraction(1, 2), Fraction(1))
+    out = state({"persons": [e]}, neighbours=Neighbours.UNBOUNDED)
+    assert out["rho"]["persons"] == "1"
+    assert {c["what"]: c["rho"] for c in out["changes"]["persons"]} == {
+        "anything": "2", "hhgq": "0", "votingage": "0", "hispanic": "2", "cenrace": "0", "every attribute": "2",
+        "place within one US": "2", "place within one State": "0",
+    }  # fmt: skip
+    assert any("one record removed and one added" in x for x in out["what_this_means"])
+    nothing = next(c for c in out["changes"]["persons"] if c["what"] == "cenrace")
+    assert (nothing["pld"], nothing["zcdp-tight"]) == ([0.0, 0.0], 0.0)
+
+
+def test_a_move_across_an_invariant_total_is_said_not_to_be_covered() -> None:
+    bound = np.ones((1, 1), dtype=np.int64)
+    total = Constraint("total", "State", "total", "=", Kind.INVARIANT, bound)
+    with_total = state({"persons": [event(Fraction(1))]}, constraints=(total,))["what_this_means"]
+    without = state({"persons": [event(Fraction(1))]})["what_this_means"]
+    assert sum("from one State to another" in x for x in with_total) == 1
+    assert not any("from one State to another" in x for x in without)
+
+
+def test_a_target_is_stated() -> None:
+    out = state({"persons": [event(Fraction(1, 4))]}, target=Target(Fraction(5), DELTA, "exact"))
+    assert out["target"] == {"universe": "persons", "epsilon": "5", "delta": "1e-10", "calibration": "exact"}

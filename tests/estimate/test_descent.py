@@ -7,11 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from das.estimate.topdown import Method
+from das.estimate.family import Method
+from das.model.constraint import JointTotals
+from das.model.histogram import Histogram
 from das.model.release import Release
-from das.model.schema import E2E_1940, PL94, Schema
+from das.model.schema import E2E_1940, PL94, Attribute, Schema
 from das.model.solution import Certificate
-from tests.estimate.world import PLAIN, SMALL, World, descend, random_spine, random_world
+from das.model.spine import Spine
+from tests.estimate.world import PLAIN, SMALL, Memory, World, descend, random_spine, random_world
 
 
 def random_descent(
@@ -97,6 +100,42 @@ def test_without_noise_it_returns_the_truth(schema: Schema, total_level: str | N
         for level in spine.levels:
             assert release.histograms[level].same_as(world.truth[level])
         assert estimation.inaccurate == 0
+
+
+@settings(max_examples=30)
+@given(st.integers(0, 2**32), st.sampled_from([SMALL, PLAIN]), st.sampled_from([1.0, 1e4]))
+def test_joint_totals_are_met_whatever_the_noise(seed: int, schema: Schema, noise: float) -> None:
+    """States of two or three parts (``Release`` checks their totals), full of facilities; as narrow above them."""
+    rng = np.random.default_rng(seed)
+    spine = random_spine(rng, 4, 4)
+    level = str(rng.choice(spine.levels[1:]))
+    parent = spine.parent[spine.index(level)]
+    part = np.unique(parent * 9 + rng.integers(0, 2, len(parent)), return_inverse=True)[1]
+    part = rng.permutation(part.max() + 1)[part]
+    world = random_world(rng, schema, spine, size=rng.choice([0.5, 5]), facilities=0.5, empty=0.3)
+    bounds = world.bounds(level, part)
+    source = world.measured(rng, ["total", "detailed"], noise)
+    method = Method((("total", "detailed"),) if rng.random() < 0.5 else (("total",), ("detailed",)))
+    release, estimation, _ = descend(world, source, bounds, lambda _: method, world.chain())
+    got, true = (np.bincount(part, weights=h[level].totals()) for h in (release.histograms, world.truth))
+    assert np.array_equal(got, true)
+    assert (estimation.mended, estimation.worst_residual <= 1e-3 or estimation.inaccurate) == (0, True)
+
+
+def test_the_parts_of_a_state_share_its_total_by_their_measurements() -> None:
+    """A state of two parts, 60 and 40 measured well: not the truth of each, but together exactly 100."""
+    truth = np.array([[60], [40], [25]])
+    zero = np.zeros(1, dtype=np.int64)
+    spine = Spine(("US", "State"), (np.array(["US"]), np.array(["034", "036", "134"])), (zero, np.zeros(3, dtype=int)))
+    schema = Schema("one", (Attribute("sex", ("f",)),))
+    histograms = {lv: Histogram.of(len(c), 1, np.arange(len(c)), 0 * np.arange(len(c)), np.array(n))
+                  for lv, c, n in zip(spine.levels, spine.codes, ([125], [60, 25, 40]), strict=True)}  # fmt: skip
+    world = World(schema, spine, histograms, None)
+    bounds = world.bounds("State", JointTotals.of_places(spine.codes[1], np.array([100, 25, 100])).part)
+    answers = {("US", "total"): np.array([[125]]), ("State", "total"): truth[[0, 2, 1]] + np.array([[4], [9], [2]])}
+    source = Memory({k: (v, np.full(len(v), 4.0)) for k, v in answers.items()})
+    release, _, _ = descend(world, source, bounds, lambda _: Method((("total",),)), [])
+    assert release.histograms["State"].totals().tolist() == [61, 25, 39]
 
 
 def test_an_empty_world() -> None:

@@ -10,8 +10,8 @@ import pytest
 from das.errors import PrivacyError
 from das.estimate import information as full
 from das.estimate import informed
+from das.estimate.family import Method
 from das.estimate.modes import Modes
-from das.estimate.topdown import Method
 from das.geography import bounds as geography
 from das.model.budget import Draw, Mechanism, Neighbours, Plan
 from das.model.schema import PL94

@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from das.errors import SolverError
-from das.estimate.topdown import LEAST_VARIANCE, Method, estimate_children, estimate_root, normal_equations
+from das.estimate.family import LEAST_VARIANCE, Method, normal_equations
+from das.estimate.topdown import estimate_children, estimate_root
 from das.geography import bounds as geography
 from das.model.constraint import Bounds
 from das.model.histogram import Histogram

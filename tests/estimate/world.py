@@ -8,9 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from das.estimate.topdown import Method, estimate_children, estimate_root
+from das.estimate.family import Method
+from das.estimate.topdown import estimate_children, estimate_root
 from das.geography import bounds as geography
-from das.model.constraint import Bounds
+from das.model.constraint import Bounds, JointTotals
 from das.model.histogram import Histogram
 from das.model.measurement import Measurement
 from das.model.query import Query
@@ -18,7 +19,7 @@ from das.model.release import Release
 from das.model.schema import E2E_1940, PL94, Attribute, Schema
 from das.model.solution import Certificate
 from das.model.spine import Spine
-from das.rounding import round_estimate
+from das.rounding import descendants, mend, round_estimate
 
 SMALL = Schema(
     "small",
@@ -56,8 +57,15 @@ class World:
     truth: Mapping[str, Histogram]
     structures: NDArray[np.int64] | None
 
-    def bounds(self, total_level: str | None = None, **switches: bool) -> dict[str, Bounds]:
-        total = None if total_level is None else self.truth[total_level].totals()
+    def bounds(
+        self, total_level: str | None = None, part: NDArray[np.intp] | None = None, **switches: bool
+    ) -> dict[str, Bounds]:
+        """With the totals of the units of a level known or, with ``part``, of some of them together."""
+        total: NDArray[np.int64] | JointTotals | None = None
+        if total_level is not None:
+            total = self.truth[total_level].totals()
+            if part is not None:
+                total = JointTotals(part, np.bincount(part, weights=total).astype(np.int64))
         low_high = geography.lowest(self.schema, self.structures, **switches)
         return geography.bounds(self.schema, self.spine, low_high, total, total_level)
 
@@ -139,6 +147,9 @@ def descend(
     estimation, rounding = Certificate(), Certificate()
     for depth, level in enumerate(spine.levels):
         here = bounds[level]
+        if depth:
+            published, mended = mend(schema, spine, bounds, published, spine.levels[depth - 1])
+            estimation = estimation.merge(mended)
         if depth == 0:
             estimates = [estimate_root(source, level, schema, method(level), here)]
         else:
@@ -152,18 +163,6 @@ def descend(
             parts.append(rounded)
         published[level] = Histogram.concatenate(parts)
     return Release(spine, published, bounds), estimation, rounding
-
-
-def descendants(
-    spine: Spine, bounds: Mapping[str, Bounds], level: str, a: int, b: int
-) -> tuple[NDArray[np.int64], Bounds] | None:
-    """The units with known totals below units ``a:b``, where these have a reach."""
-    if bounds[level].reach is None:
-        return None
-    known = [lv for lv in spine.levels if bounds[lv].total is not None][-1]
-    home = spine.up(known, level)
-    first, last = np.searchsorted(home, [a, b])
-    return home[first:last] - a, bounds[known].rows(int(first), int(last))
 
 
 SCHEMAS = {s.name: s for s in (SMALL, PLAIN, E2E_1940, PL94)}

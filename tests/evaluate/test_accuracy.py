@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 import das.evaluate.accuracy as accuracy
 from das.errors import InputError
-from das.evaluate import CLASSES, Headline, evaluate, headline
+from das.evaluate import CLASSES, Headline, Published, evaluate, headline
 from das.evaluate.spread import NONE, Spread
+from das.model.budget import Mechanism
 from das.model.confidential import Confidential
 from das.model.histogram import Histogram
 from das.model.measurement import Measurement
@@ -74,6 +75,30 @@ def worlds(draw):
     return spine, truth, out, InMemory(values, variance)
 
 
+class Estimates:
+    """Estimates held as arrays, of the total at every level but the lowest."""
+
+    def __init__(self, value, error):
+        self.value, self.error = value, error
+
+    def queries(self, level):
+        return tuple(q for lv, q in self.value if lv == level)
+
+    def read(self, level, query, start, stop):
+        return self.value[level, query][start:stop], self.error[level, query][start:stop]
+
+
+def held(out, noisy, estimates=None):
+    return Published(noisy, Mechanism.DISCRETE_GAUSSIAN, {k: from_dense(v) for k, v in out.items()}, estimates)
+
+
+def percents(error, true):
+    """As the Bureau's program says it: of the true count, or of the mean of both where the true one is 0."""
+    both = np.where(true > 0, true, (true + true + error) / 2)
+    return np.array([0.0 if e == 0 else 100 * e / b * (1 if t or e > 0 else -1)
+                     for e, b, t in zip(error, both, true, strict=True)])  # fmt: skip
+
+
 def brute(spine, truth, out, noisy):
     """Every row from the definitions: dense arrays, NumPy's quantiles, one class at a time."""
     rows = {}
@@ -91,13 +116,19 @@ def brute(spine, truth, out, noisy):
                 bounds |= {"1000-9999": (1000, 9999), "10000+": (10000, np.inf)}
                 for bin_, (low, high) in bounds.items():
                     e = error[(size >= low) & (size <= high)]
+                    t = size[(size >= low) & (size <= high)]
                     if not len(e):
                         continue
-                    p50, p95 = np.quantile(np.abs(e), [0.5, 0.95], method="inverted_cdf")
+                    p50, p90, p95, p99 = np.quantile(np.abs(e), [0.5, 0.9, 0.95, 0.99], method="inverted_cdf")
+                    r = percents(e, t)
+                    cv = 100 * np.sqrt((e.astype(float) ** 2).mean()) / t.mean() if t.any() else None
+                    flips = int(((t == 0) & (e > 0)).sum()), int(((t > 0) & (t + e <= 0)).sum())
                     n_persons = truth["State"].sum()
                     tvd = 1 - np.abs(e).sum() / (2 * n_persons) if bin_ == "all" and n_persons else None
                     mean = [np.abs(e).mean(), np.sqrt((e.astype(float) ** 2).mean()), e.mean()]
-                    rows[level, name, source, bin_] = len(e), *mean, p50, p95, np.abs(e).max(), tvd
+                    rows[level, name, source, bin_] = (
+                        (len(e), *mean, p50, p95, np.abs(e).max(), tvd), (p90, p99, *flips), (np.abs(r).mean(), r.mean(), cv)
+                    )  # fmt: skip
     return rows
 
 
@@ -108,14 +139,18 @@ def test_rows_are_those_of_the_definitions(world, chunk):
     old, accuracy.CHUNK = accuracy.CHUNK, chunk
     try:
         boxed = {k: Confidential(from_dense(v)) for k, v in truth.items()}
-        rows = evaluate(boxed, {k: from_dense(v) for k, v in out.items()}, noisy, spine, TOY)
+        rows = evaluate(boxed, held(out, noisy), spine, TOY)
     finally:
         accuracy.CHUNK = old
     expected = brute(spine, truth, out, noisy)
     got = {(r.level, r.query, r.source, r.bin): (r.n, r.mae, r.rmse, r.bias, r.p50, r.p95, r.max, r.tvd) for r in rows}
     assert len(got) == len(rows)
     assert got.keys() == expected.keys()
-    for key, row in expected.items():
+    more = {(r.level, r.query, r.source, r.bin): r for r in rows}
+    for key, (row, whole, percent) in expected.items():
+        r = more[key]
+        assert (r.p90, r.p99, r.zero_to_positive, r.positive_to_zero) == whole
+        assert (r.mape, r.malpe, r.cv) == pytest.approx(percent)
         assert got[key][0] == row[0]
         assert got[key][4:7] == row[4:7], key
         assert got[key][1:4] == pytest.approx(row[1:4], rel=1e-12, abs=1e-12)
@@ -134,7 +169,7 @@ def small_world():
 
 def run(spine, truth, out, noisy):
     boxed = {k: Confidential(from_dense(v)) for k, v in truth.items()}
-    return evaluate(boxed, {k: from_dense(v) for k, v in out.items()}, noisy, spine, TOY)
+    return evaluate(boxed, held(out, noisy), spine, TOY)
 
 
 def test_numbers_by_hand():
@@ -150,6 +185,37 @@ def test_numbers_by_hand():
     assert (noisy.mae, noisy.bias, noisy.p50, noisy.max) == (8 / 3, 4 / 3, 2, 4)
     assert ("Block", "total", "nmf", "all") not in rows
     assert [r.bin for r in rows.values() if r.level == "State" and r.query == "total"] == ["all", "100-999"]
+
+
+def test_estimates_have_rows_of_their_own_and_the_coverage_of_their_intervals():
+    """True totals 25, 3, 100: errors 1/2, -5, 0. The first two are uncertain, the first inside its interval."""
+    spine, truth, out, noisy = small_world()
+    value = {("Block", "total"): np.array([[25.5], [-2.0], [100.0]], dtype=np.float32)}
+    error = {("Block", "total"): np.array([[0.31], [3.0], [0.01]], dtype=np.float32)}
+    boxed = {k: Confidential(from_dense(v)) for k, v in truth.items()}
+    rows = evaluate(boxed, held(out, noisy, Estimates(value, error)), spine, TOY)
+    mine = {r.bin: r for r in rows if r.source == "estimates"}
+    row = mine["all"]
+    assert (row.level, row.query, row.n, row.coverage) == ("Block", "total", 3, 0.5)
+    assert (row.mae, row.bias, row.max) == pytest.approx((5.5 / 3, -4.5 / 3, 5.0))
+    assert row.tvd == pytest.approx(1 - 5.5 / 256)
+    assert row.mape is row.zero_to_positive is None  # of counts, which estimates are not
+    assert {r.coverage for r in rows if r.source != "estimates"} == {None}
+    assert [(b, r.bias) for b, r in mine.items() if b != "all"] == [("1-9", -5.0), ("10-99", 0.5), ("100-999", 0.0)]
+
+
+def test_what_noise_must_give_stands_beside_what_it_gave():
+    """Two variances at one level: the theory is that of a random unit."""
+    spine, truth, out, noisy = small_world()
+    noisy.variance["Block", "detailed"] = np.array([1e8, 4e8, np.inf])
+    rows = {(r.source, r.bin): r for r in run(spine, truth, out, noisy) if (r.level, r.query) == ("Block", "detailed")}
+    row = rows["nmf", "all"]
+    assert row.n == 12
+    assert row.expected_mae == pytest.approx(15000 * np.sqrt(2 / np.pi))
+    assert row.expected_rmse == pytest.approx(np.sqrt(2.5e8))
+    spread = np.sqrt((2.5e8 - row.expected_mae**2) / 12)
+    assert row.mae_z == pytest.approx((row.mae - row.expected_mae) / spread)
+    assert rows["postprocessed", "all"].expected_mae is None
 
 
 def test_headline_pairs_sources_in_the_order_of_levels():

@@ -485,6 +485,52 @@ def test_a_state_in_two_parts_is_two_units(run: Path, names: Mapping[str, str], 
     assert_constraints(out, run, total=None)
 
 
+def in_two_parts(run: Path, names: Mapping[str, str], out: Path) -> Path:
+    """The published layout with a county of New York in the state's other part."""
+    county = next(n for o, n in names.items() if o[:2] == "36" and len(o) == 5)
+    return published(run, out, {o: "1" + n[1:] if n.startswith(county) else n for o, n in names.items()}, national_only)
+
+
+def state_totals(run: Path, folder: Path, **changed: int) -> dict[str, int]:
+    """Adds rows ``joint_total`` for every unit of level State, as changed; the totals of the places."""
+    like = pa.concat_tables([pq.ParquetFile(p).read() for p in parts(run / "release" / "nmf", "State", "Constraint")])
+    total = {c: v[0] for c, v in zip(like["geocode"].to_pylist(), like["value"].to_pylist(), strict=True)}
+    codes = ["034", "036", "042", "136"]
+    rows = like.slice(0, 1).take(pa.array([0] * 4))
+    values = [[changed.get(f"of_{c}", total[c[1:]])] for c in codes]
+    for column, new in (("geocode", codes), ("query_name", ["joint_total_con"] * 4), ("value", values)):
+        rows = replaced(rows, column, new)
+    path = folder / "State.parquet" / "Constraint" / "part-joint.parquet"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(rows, path)
+    return total
+
+
+def test_the_two_parts_of_a_state_hold_its_total_together(run: Path, names: Mapping[str, str], tmp_path: Path) -> None:
+    folder = in_two_parts(run, names, tmp_path / "nmf")
+    convert(folder, tmp_path / "without")
+    notes = json.loads((tmp_path / "without" / "privacy.json").read_text())["notes"]
+    assert [n for n in notes if n.startswith("State: 1 places are two units each")]
+    total = state_totals(run, folder)
+    out = estimated(folder, tmp_path / "out")
+    assert not [n for n in privacy(out)["notes"] if "two units" in n]
+    assert {(c["constraint"], c["level"]) for c in privacy(out)["outside_the_guarantee"]} == {
+        ("joint_total", "State"), ("hhgq_total_lb", "Block"), ("hhgq_total_ub", "Block")}  # fmt: skip
+    state = people(out)["TABBLKST"].to_pylist()
+    assert {c: state.count(c) for c in total} == total
+
+
+def test_parts_that_state_different_totals_are_refused(run: Path, names: Mapping[str, str], tmp_path: Path) -> None:
+    folder = in_two_parts(run, names, tmp_path / "nmf")
+    state_totals(run, folder, of_136=1)
+    with pytest.raises(UserError, match="unit 036 and another of its place state different totals"):
+        convert(folder, tmp_path / "no")
+    state_totals(run, folder)
+    add_total(folder, "0", 12_001, state_total(run))
+    with pytest.raises(UserError, match="12001, but those of level State below it sum to 12000"):
+        convert(folder, tmp_path / "no")
+
+
 def test_a_unit_that_stands_for_its_only_child(small: Path, names: Mapping[str, str], tmp_path: Path) -> None:
     """A block group of one block, coded and measured as the block, which has no rows at all."""
     spine = spine_file.read(small / "release" / "spine.parquet")

@@ -9,7 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from das.errors import InputError
 from das.geography.bounds import MOST_IN_A_STRUCTURE, NO_LIMIT, bounds, lowest
+from das.model.constraint import JointTotals
 from das.model.schema import PL94, Attribute, Schema
 from das.model.spine import Spine
 from tests.oracles import can_be_shared_out
@@ -108,6 +110,70 @@ def test_reach_with_three_groups(data: st.DataObject) -> None:
         if sum(held) != total.sum():
             continue
         assert says_yes(found, 0, np.array(held)) == can_be_shared_out(held, lower, upper, total)
+
+
+# --- joint totals --------------------------------------------------------------------------------------------
+
+
+@st.composite
+def joined(draw: st.DrawFn, groups: int) -> tuple[Spine, np.ndarray, np.ndarray, np.ndarray, str, np.ndarray]:
+    """As ``limited``, but siblings are in parts of which the total alone is known."""
+    tree, lower, upper, total, level = draw(limited(groups))
+    parent = tree.parent[tree.index(level)]
+    part = np.unique(parent * 9 + array(draw, (len(parent),), 1), return_inverse=True)[1]
+    part = np.array(draw(st.permutations(range(part.max() + 1))))[part]  # in any order
+    return tree, lower, upper, np.bincount(part, weights=total).astype(np.int64), level, part
+
+
+@settings(max_examples=80)
+@given(joined(groups=2), st.data())
+def test_a_unit_may_hold_what_its_descendants_with_joint_totals_can_share_out(case, data: st.DataObject) -> None:  # type: ignore[no-untyped-def]
+    tree, lower, upper, total, known, part = case
+    found = bounds(home(2), tree, (lower, upper), JointTotals(part, total), known)
+    places = found[known]
+    if len(total) < len(part):
+        assert places.joint is not None
+        assert places.total is None
+        assert places.joint.total.tolist() == total.tolist()
+    elif known != tree.levels[0]:
+        assert places.joint is None
+        assert places.total is not None
+        assert places.total.tolist() == total[part].tolist()
+    above = tree.levels[: tree.index(known)]
+    if not above:
+        return
+    level = data.draw(st.sampled_from(above))
+    unit = data.draw(st.integers(0, tree.units(level) - 1))
+    below = tree.up(known, level) == unit
+    number, inner = np.unique(part[below], return_inverse=True)
+    b = found[level]
+    assert b.total[unit] == total[number].sum()
+    for first in range(int(b.total[unit]) + 1):
+        held = np.array([first, int(b.total[unit]) - first])
+        possible = can_be_shared_out(held, places.lower[below], places.upper[below], total[number], inner)
+        assert says_yes(b, unit, held) == possible
+
+
+def test_the_reach_of_a_part_by_hand() -> None:
+    """x and y hold 6 together: all of them of kind 0 if need be, which only y has, or 4 of kind 1 in x."""
+    zero = np.zeros(1, dtype=np.int64)
+    tree = Spine(("A", "B"), (np.array(["r"]), np.array(["x", "y", "z"])), (zero, np.zeros(3, dtype=np.int64)))
+    lower, upper = np.zeros((3, 2), dtype=np.int64), np.array([[0, 4], [9, 0], [0, 2]])
+    found = bounds(home(2), tree, (lower, upper), JointTotals(np.array([0, 0, 1]), np.array([6, 1])), "B")
+    assert found["A"].reach.tolist() == [[0, 6, 5, 7]]
+    assert found["A"].total.tolist() == [7]
+
+
+def test_parts_of_several_parents_are_refused() -> None:
+    zero = np.zeros(1, dtype=np.int64)
+    codes = (np.array(["r"]), np.array(["a", "b"]), np.array(["ax", "bx"]))
+    tree = Spine(("A", "B", "C"), codes, (zero, np.zeros(2, dtype=np.int64), np.arange(2)))
+    none = np.zeros((2, 2), dtype=np.int64)
+    with pytest.raises(InputError, match="not siblings"):
+        bounds(home(2), tree, (none, none + 9), JointTotals(np.zeros(2, dtype=np.intp), np.array([6])), "C")
+
+
+# --- reach, by hand ------------------------------------------------------------------------------------------
 
 
 def two_places(lower: list[list[int]], upper: list[list[int]], total: list[int]):  # type: ignore[no-untyped-def]

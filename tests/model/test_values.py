@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import FrozenInstanceError
+from dataclasses import FrozenInstanceError, replace
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ from das.errors import (
     UserError,
 )
 from das.model.confidential import Confidential
-from das.model.constraint import Bounds, Constraint, Kind
+from das.model.constraint import Bounds, Constraint, JointTotals, Kind
 from das.model.estimate import Estimate
 from das.model.histogram import Histogram
 from das.model.measurement import Measurement
@@ -139,6 +139,39 @@ def test_a_constraint_checks_its_sign_and_shape() -> None:
         Constraint("c", "State", "total", "<", Kind.INVARIANT, ints([1]))
     with pytest.raises(InputError, match=r"constraint 'c': bounds must be"):
         Constraint("c", "State", "total", "=", Kind.STRUCTURAL, ints(1))
+
+
+@pytest.mark.parametrize("part, total", [((0, 0), (1, 2)), ((0, 2), (1, 2, 3)), ((0, -1), (5,)), ((1, 0), (5,))])
+def test_parts_without_units_and_units_without_parts_are_refused(part: Any, total: Any) -> None:
+    with pytest.raises(InputError, match="joint totals: every part needs a unit"):
+        JointTotals(ints(*part), ints(*total))
+
+
+def test_places_are_codes_without_the_digit_of_the_part() -> None:
+    codes = np.array(["034", "036", "134", "144"])
+    joint = JointTotals.of_places(codes, ints(7, 8, 7, 9))
+    assert (joint.part.tolist(), joint.total.tolist()) == ([0, 1, 0, 2], [7, 8, 9])
+    assert joint.sums(ints([1, 2], [3, 4], [5, 6], [7, 8])).tolist() == [[6, 8], [3, 4], [7, 8]]
+    with pytest.raises(InputError, match="unit 034 and another of its place"):
+        JointTotals.of_places(codes, ints(6, 8, 7, 9))
+
+
+def test_bounds_with_joint_totals() -> None:
+    """Units 0 and 2 hold 9 together, unit 1 holds 1."""
+    joint = JointTotals(ints(0, 1, 0), ints(9, 1))
+    b = Bounds(np.array([0, 1]), np.zeros((3, 2), int), np.full((3, 2), 3), None, np.ones(2, bool), None, joint)
+    assert b.known
+    one = b.by_part()
+    assert (one.upper.tolist(), one.total.tolist(), one.joint) == ([[6, 6], [3, 3]], [9, 1], None)
+    some = b.some(np.array([True, False, True]))
+    assert (some.joint.part.tolist(), some.joint.total.tolist()) == ([0, 0], [9])
+    assert b.rows(1, 2).joint.total.tolist() == [1]
+    with pytest.raises(ValueError, match="split a part"):
+        b.rows(0, 2)
+    with pytest.raises(InfeasibleError, match=r"unit number 0 \(2 such units"):
+        Bounds(b.group, b.lower, b.upper, None, b.possible, None, JointTotals(joint.part, ints(13, 1)))
+    with pytest.raises(InfeasibleError, match="unit number 1 "):
+        Bounds(b.group, b.lower + 1, b.upper, None, b.possible, None, joint)
 
 
 def bounds(lower: Any, upper: Any, total: Any = None, **more: Any) -> Bounds:
@@ -260,6 +293,17 @@ def test_a_release_that_meets_everything_is_one() -> None:
 def test_a_release_that_breaks_anything_is_refused(build: Callable[[], Release], message: str) -> None:
     with pytest.raises(PrivacyError, match=message):
         build()
+
+
+def test_a_release_that_misses_a_joint_total_is_refused() -> None:
+    good = release()
+    for total, met in ((5, True), (4, False)):
+        b = replace(good.bounds["B"], joint=JointTotals(ints(0, 0), ints(total)))
+        if met:
+            Release(good.spine, good.histograms, {**good.bounds, "B": b})
+            continue
+        with pytest.raises(PrivacyError, match="B: a joint total that is invariant is not met"):
+            Release(good.spine, good.histograms, {**good.bounds, "B": b})
 
 
 # --- frozen --------------------------------------------------------------------------------------------------

@@ -10,14 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from das.errors import InfeasibleError
-from das.estimate.topdown import Method, estimate_children, estimate_root
+from das.estimate.family import Method
+from das.estimate.topdown import estimate_children, estimate_root
 from das.model.constraint import Bounds
 from das.model.estimate import Estimate
 from das.model.histogram import Histogram
 from das.model.schema import E2E_1940, Schema
 from das.model.solution import Certificate
-from das.rounding import round_estimate
-from tests.estimate.world import PLAIN, SMALL, descendants, random_spine, random_world
+from das.rounding import descendants, round_estimate
+from tests.estimate.world import PLAIN, SMALL, random_spine, random_world
 from tests.oracles import can_be_shared_out
 
 GROUP = SMALL.level_of("home")

@@ -15,7 +15,8 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Problem:
-    """min sum_c 1/2 x_c'G_c x_c - b_c'x_c, sum_c x_c = parent, x >= 0, lower <= x rows' <= upper, x = 0 off support."""
+    """min sum_c 1/2 x_c'G_c x_c - b_c'x_c, sum_c x_c = parent, x >= 0, lower <= x rows' <= upper, x = 0 off support,
+    and the children c with ``parts[c] == s`` hold ``totals[s]`` together."""
 
     gram: Array
     rhs: Array
@@ -24,6 +25,8 @@ class Problem:
     lower: Array | None = None
     upper: Array | None = None
     support: NDArray[np.bool_] | None = None
+    parts: NDArray[np.intp] | None = None
+    totals: Array | None = None
 
     @property
     def grams(self) -> Array:
@@ -45,10 +48,18 @@ class Problem:
             worst = max(worst, float(np.abs(x.sum(axis=0) - self.parent).max(initial=0.0)))
         return max(worst, self.row_violation(x))
 
+    @property
+    def members(self) -> Array:
+        """A row of 0/1 over the children for each part."""
+        if self.parts is None or self.totals is None:
+            return np.zeros((0, len(self.rhs)))
+        return (self.parts[None, :] == np.arange(len(self.totals))[:, None]).astype(float)
+
     def row_violation(self, x: Array) -> float:
+        worst = float(np.abs(self.members @ x.sum(axis=1) - self.totals).max()) if len(self.members) else 0.0
         if self.rows is None:
-            return 0.0
-        held, worst = x @ self.rows.T, 0.0
+            return worst
+        held = x @ self.rows.T
         if self.lower is not None:
             worst = max(worst, float((self.lower - held).max(initial=0.0)))
         if self.upper is not None:
@@ -82,6 +93,11 @@ def clarabel_qp(p: Problem) -> Array | None:
         add(sp.kron(np.ones((1, children)), sp.eye(cells)).tocsr(), p.parent, clarabel.ZeroConeT)
     free = np.ones(n, bool) if p.support is None else p.support.ravel()
     add(sp.eye(n).tocsr()[~free], np.zeros((~free).sum()), clarabel.ZeroConeT)
+    told = len(p.members)
+    if told and p.parent is not None and p.members.any(axis=0).all():
+        told -= 1  # the parent and the other parts say it already
+    if told:
+        add(sp.kron(p.members[:told], np.ones((1, cells))).tocsr(), p.totals[:told], clarabel.ZeroConeT)
     if p.rows is not None:
         held = sp.kron(sp.eye(children), p.rows).tocsr()
         low = np.full((children, len(p.rows)), -np.inf) if p.lower is None else p.lower
@@ -105,10 +121,10 @@ def clarabel_qp(p: Problem) -> Array | None:
             settings,
         )  # fmt: skip
         answer = solver.solve()
-        if answer.status == clarabel.SolverStatus.PrimalInfeasible:
-            return None
         if answer.status == clarabel.SolverStatus.Solved:
             return np.array(answer.x).reshape(children, cells) + origin
+    if answer.status == clarabel.SolverStatus.PrimalInfeasible:
+        return None
     raise AssertionError(f"Clarabel: {answer.status}")
 
 
@@ -120,6 +136,7 @@ def enumerated_qp(p: Problem) -> tuple[Array, float] | None:
     children, cells = p.rhs.shape
     gram = sp.block_diag(list(p.grams)).toarray()
     always = [] if p.parent is None else [(np.tile(np.eye(cells)[k], children), p.parent[k]) for k in range(cells)]
+    always += [(np.repeat(m, cells), p.totals[s]) for s, m in enumerate(p.members)]
     choices: list[list[list[tuple[Array, float]]]] = []
     for i in range(children * cells):
         zero = [(np.eye(children * cells)[i], 0.0)]
@@ -164,11 +181,13 @@ def random_problem(
     singular: bool = False,
     scaled: bool = False,
     support: bool = False,
+    parts: bool = False,
 ) -> Problem:
     """Noisy answers of random queries to a random truth, which meets every constraint.
 
     ``population`` is anything from one to a million. ``rows`` is ``partition`` or ``overlap``; ``singular``
-    leaves out the query that tells all cells apart; ``scaled`` mixes variances from 0.01 to a million.
+    leaves out the query that tells all cells apart; ``scaled`` mixes variances from 0.01 to a million; ``parts``
+    knows the totals of some children together, and of some not at all.
     """
     children = children or int(rng.integers(1, 7))
     cells = cells or int(rng.integers(1, 13))
@@ -198,5 +217,12 @@ def random_problem(
         held = truth @ matrix.T
         lower = np.floor(held * rng.choice([0, 0.5, 0.9, 1], held.shape))
         upper = np.where(rng.random(held.shape) < 0.2, np.inf, np.ceil(held * rng.choice([1, 1.1, 2, 9], held.shape)))
+    part = together = None
+    if parts:
+        if lower is not None:  # with known totals, bounds that hold with equality leave Clarabel no interior
+            lower, upper = np.minimum(lower, held - 0.5), np.maximum(upper, held + 0.5)
+        part = np.unique(rng.integers(-1, children, children), return_inverse=True)[1] - int(rng.random() < 0.7)
+        together = np.bincount(part[part >= 0], truth.sum(axis=1)[part >= 0], minlength=part.max() + 1)
     able = (truth > 0) | (rng.random(truth.shape) < 0.5) if support else None
-    return Problem(gram[0] if shared else gram, rhs, truth.sum(axis=0) if parent else None, matrix, lower, upper, able)
+    return Problem(gram[0] if shared else gram, rhs, truth.sum(axis=0) if parent else None, matrix, lower, upper, able,
+                   part, together)  # fmt: skip

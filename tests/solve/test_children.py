@@ -20,8 +20,9 @@ LIMIT = 20_000
 
 def solve(p: Problem, **options: Any) -> Solution:
     return children_qp(
-        p.gram, p.rhs, p.parent, groups=p.rows, lower=p.lower, upper=p.upper, support=p.support, **options
-    )
+        p.gram, p.rhs, p.parent, groups=p.rows, lower=p.lower, upper=p.upper, support=p.support,
+        parts=p.parts, totals=p.totals, **options,
+    )  # fmt: skip
 
 
 def scale(p: Problem, x: np.ndarray) -> float:
@@ -50,7 +51,11 @@ def check(p: Problem, s: Solution, best: np.ndarray, oracle: float = 1e-7) -> No
         assert s.residual <= 1e-3
         step = s.x - best  # strong convexity: the gap bounds the distance too, in standard deviations
         apart = 0.5 * np.einsum("ci,cij,cj->", step, p.grams, step)
-        bent = 0 if p.rows is None else s.residual * np.abs(p.rhs - np.einsum("cij,cj->ci", p.grams, s.x)).sum()
+        bent = (
+            0
+            if p.rows is None and p.parts is None
+            else s.residual * np.abs(p.rhs - np.einsum("cij,cj->ci", p.grams, s.x)).sum()
+        )
         assert apart <= (s.gap + 2 * oracle + 1e-9) * natural * 1.01 + bent + 1e-6
     if s.residual <= 1e-9:
         assert above >= -(oracle + 1e-9) * natural, "better than the best: the oracle or the objective is wrong"
@@ -67,6 +72,10 @@ KINDS = {
     "support": {"support": True},
     "support partition": {"support": True, "rows": "partition"},
     "support overlap": {"support": True, "rows": "overlap"},
+    "parts": {"parts": True},
+    "parts partition": {"parts": True, "rows": "partition"},
+    "parts singular": {"parts": True, "singular": True},
+    "parts support overlap": {"parts": True, "support": True, "rows": "overlap"},
 }
 
 
@@ -86,10 +95,27 @@ def test_as_good_as_clarabel(kind: str, shared: bool, parent: bool) -> None:
 
 
 @settings(max_examples=40)
-@given(st.integers(0, 2**32), st.sampled_from([None, "partition"]), st.booleans(), st.booleans())
-def test_as_good_as_every_choice_of_active_constraints(seed: int, rows: str | None, shared: bool, parent: bool) -> None:
+@given(st.integers(0, 2**32), st.booleans(), st.booleans(), st.sampled_from([None, "partition", "overlap"]))
+def test_joint_totals_are_met_as_well_as_clarabel_meets_them(
+    seed: int, shared: bool, parent: bool, rows: str | None
+) -> None:
     rng = np.random.default_rng(seed)
-    p = random_problem(rng, 2, 2, rng.choice([3.0, 40.0, 1000.0]), shared=shared, parent=parent, rows=rows)
+    p = random_problem(rng, shared=shared, parent=parent, rows=rows, support=bool(rng.random() < 0.3), parts=True)
+    s = solve(p)
+    best = clarabel_qp(p)
+    assert best is not None
+    assert s.status is Status.OPTIMAL
+    check(p, s, best, 1e-6)
+
+
+@settings(max_examples=60)
+@given(st.integers(0, 2**32), st.sampled_from([None, "partition"]), st.booleans(), st.booleans(), st.booleans())
+def test_as_good_as_every_choice_of_active_constraints(
+    seed: int, rows: str | None, shared: bool, parent: bool, parts: bool
+) -> None:
+    rng = np.random.default_rng(seed)
+    size = rng.choice([3.0, 40.0, 1000.0])
+    p = random_problem(rng, 2, 2, size, shared=shared, parent=parent, rows=rows, parts=parts)
     best = enumerated_qp(p)
     assert best is not None
     s = solve(p)
@@ -124,7 +150,7 @@ def test_from_one_person_to_a_nation(population: float) -> None:
 # --- the certificate -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", ["free", "partition", "singular", "support", "scaled"])
+@pytest.mark.parametrize("kind", ["free", "partition", "singular", "support", "scaled", "parts", "parts partition"])
 def test_the_gap_is_a_bound_wherever_the_iteration_is_stopped(kind: str) -> None:
     rng = np.random.default_rng(8)
     early = 0
@@ -225,6 +251,30 @@ def test_known_totals_are_met() -> None:
     assert np.abs(s.x.sum(axis=1) - truth.sum(axis=1)).max() < 1e-3
 
 
+def test_a_joint_total_by_hand() -> None:
+    """Two halves of a state are measured 10 and 4 and hold 8 together, three too many each; a state alone is measured 5
+    and known to be 7; one of which nothing is known takes the rest of the parent."""
+    p = Problem(np.eye(1), np.array([[10.0], [5.0], [4.0], [9.0]]), np.array([20.0]),
+                parts=np.array([0, 1, 0, -1]), totals=np.array([8.0, 7.0]))  # fmt: skip
+    s = solve(p)
+    assert s.status is Status.OPTIMAL
+    assert np.allclose(s.x[:, 0], [7, 7, 1, 5], atol=1e-5)
+
+
+def test_children_alone_in_their_parts_are_bounds_from_both_sides() -> None:
+    p = random_problem(np.random.default_rng(5), 5, 7, 300, rows="partition")
+    truth = clarabel_qp(p)
+    assert truth is not None
+    assert p.rows is not None
+    assert p.lower is not None
+    assert p.upper is not None
+    total = truth.sum(axis=1)
+    alone = Problem(p.gram, p.rhs, p.parent, p.rows, p.lower, p.upper, None, np.arange(5), total)
+    rows, sides = np.concatenate([p.rows, np.ones((1, 7))]), total[:, None]
+    bounded = Problem(p.gram, p.rhs, p.parent, rows, np.hstack([p.lower, sides]), np.hstack([p.upper, sides]))
+    assert np.abs(solve(alone).x - solve(bounded).x).max() < 1e-2
+
+
 def test_groups_given_by_number_or_as_a_matrix_are_one() -> None:
     p = random_problem(np.random.default_rng(2), 4, 7, 300, rows="partition")
     assert p.rows is not None
@@ -269,6 +319,33 @@ def test_bounds_that_contradict_are_named(lower: Any, upper: Any, message: str) 
     upper = None if upper is None else np.array(upper, dtype=float)
     with pytest.raises(InfeasibleError, match=message):
         children_qp(**FREE, groups=GROUPS, lower=lower, upper=upper)
+
+
+@pytest.mark.parametrize(
+    "parts, totals, bounds, message",
+    [
+        ([0, 0, 1], [2, 5], {}, "totals of the parts sum to 7, the parent holds 8"),
+        ([0, 0, -1], [9], {}, "part 0: its total is 9, .* 16|sum to 9, the parent holds 8"),
+        ([0, 1, 0], [3, 5], {"lower": [[1, 0], [0, 0], [2, 1]]}, "part 0: its total is 3, .* 4 to"),
+        ([0, 1, 0], [3, 5], {"upper": [[1, 0], [9, 9], [0, 1]]}, "part 0: its total is 3, .* to 2"),
+    ],
+    ids=["not the parent", "more than the parent", "too much", "too little"],
+)
+def test_joint_totals_that_contradict_are_named(parts: Any, totals: Any, bounds: Any, message: str) -> None:
+    bounds = {k: np.array(v, dtype=float) for k, v in bounds.items()}
+    groups = {"groups": GROUPS} if bounds else {}
+    with pytest.raises(InfeasibleError, match=message):
+        children_qp(**FREE, **groups, **bounds, parts=np.array(parts), totals=np.array(totals))
+
+
+@pytest.mark.parametrize(
+    "parts, totals",
+    [([0, 0, 1], None), (None, [1]), ([0, 0], [8]), ([0, 0, 2], [1, 7]), ([0, 0, 0], [1, 7]), ([0.0, 0, 0], [8])],
+)
+def test_parts_that_do_not_fit_are_refused(parts: Any, totals: Any) -> None:
+    parts, totals = (None if v is None else np.array(v) for v in (parts, totals))
+    with pytest.raises(ValueError, match="parts"):
+        children_qp(**FREE, parts=parts, totals=totals)
 
 
 def test_a_cell_that_nobody_may_hold_is_named() -> None:

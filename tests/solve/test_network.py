@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from das.errors import InfeasibleError
 from das.model.solution import Solution, Status
 from das.solve import round_children
-from das.solve.network import Drains, Link
+from das.solve.chain import Drains, Link
 from tests.oracles import can_be_shared_out
 
 SCALE = 4096  # costs are integers in this part of a person
@@ -30,6 +30,8 @@ class Case:
     drains: Drains | None = None
     cell_weight: float = 1.0
     integer_targets: bool = False
+    parts: NDArray[np.intp] | None = None
+    totals: NDArray[np.int64] | None = None
     children: int = field(init=False)
     cells: int = field(init=False)
 
@@ -39,7 +41,7 @@ class Case:
     def solve(self) -> Solution:
         return round_children(
             self.x, self.parent, chain=self.chain, total=self.total, drains=self.drains,
-            cell_weight=self.cell_weight, integer_targets=self.integer_targets,
+            parts=self.parts, totals=self.totals, cell_weight=self.cell_weight, integer_targets=self.integer_targets,
         )  # fmt: skip
 
     def objective(self, n: NDArray[np.int64]) -> float:
@@ -62,6 +64,8 @@ class Case:
                 return False
             if link.upper is not None and (held > link.upper).any():
                 return False
+        if any(n[self.parts == s].sum() != t for s, t in enumerate([] if self.totals is None else self.totals)):
+            return False
         return self.drains is None or self.shared_out(n)
 
     def shared_out(self, n: NDArray[np.int64]) -> bool:
@@ -85,9 +89,9 @@ def sums(values: NDArray, link: Link) -> NDArray:  # type: ignore[type-arg]
     return np.stack([values[:, link.group == g].sum(axis=1) for g in range(groups)], axis=1)
 
 
-def random_case(rng: np.random.Generator, *, drains: bool = False, squeeze: bool = False) -> Case:
+def random_case(rng: np.random.Generator, *, drains: bool = False, squeeze: bool = False, parts: bool = False) -> Case:
     """Fractions with column sums that are whole, a random chain, and bounds around an integer solution that need
-    not be a rounding of x (``squeeze``), or around a rounding of it."""
+    not be a rounding of x (``squeeze``), or around a rounding of it; so are the totals of some children together."""
     children, cells = int(rng.integers(1, 4)), int(rng.integers(1, 5))
     x = rng.integers(0, 4, (children, cells)) + np.where(
         rng.random((children, cells)) < 0.8, rng.random((children, cells)), 0
@@ -112,6 +116,9 @@ def random_case(rng: np.random.Generator, *, drains: bool = False, squeeze: bool
             held = sums(witness, link).astype(np.int64)
             lower, upper = held - rng.integers(0, 3, held.shape), held + rng.integers(0, 3, held.shape)
             chain[j] = Link(link.group, np.maximum(lower, 0), upper, link.weight)
+    if parts:
+        case.parts = np.unique(rng.integers(-1, children, children), return_inverse=True)[1] - int(rng.random() < 0.5)
+        case.totals = np.array([witness[case.parts == s].sum() for s in range(case.parts.max() + 1)], dtype=np.int64)
     if drains:
         case.drains = random_drains(rng, sums(witness, chain[-1]).astype(np.int64))
     return case
@@ -156,23 +163,45 @@ def check(case: Case) -> str:
 
 
 @pytest.mark.parametrize(
-    "drains, squeeze, wanted",
+    "drains, squeeze, parts, wanted",
     [
-        (False, False, {"rounded"}),
-        (False, True, {"rounded", "widened", "infeasible"}),
-        (True, True, {"rounded", "widened"}),
+        (False, False, False, {"rounded"}),
+        (False, True, False, {"rounded", "widened", "infeasible"}),
+        (True, True, False, {"rounded", "widened"}),
+        (False, False, True, {"rounded"}),
+        (False, True, True, {"rounded", "widened", "infeasible"}),
     ],
 )
-def test_the_best_of_all_floors_and_ceilings(drains: bool, squeeze: bool, wanted: set[str]) -> None:
+def test_the_best_of_all_floors_and_ceilings(drains: bool, squeeze: bool, parts: bool, wanted: set[str]) -> None:
     rng = np.random.default_rng(5)
-    seen = [check(random_case(rng, drains=drains, squeeze=squeeze)) for _ in range(100 if drains else 250)]
-    assert wanted <= set(seen)
+    cases = [
+        random_case(rng, drains=drains, squeeze=squeeze, parts=parts) for _ in range(100 if drains or parts else 250)
+    ]
+    assert wanted <= {check(case) for case in cases}
 
 
 @settings(max_examples=60)
-@given(st.integers(0, 2**32))
-def test_the_best_of_all_floors_and_ceilings_anywhere(seed: int) -> None:
-    check(random_case(np.random.default_rng(seed)))
+@given(st.integers(0, 2**32), st.booleans())
+def test_the_best_of_all_floors_and_ceilings_anywhere(seed: int, parts: bool) -> None:
+    check(random_case(np.random.default_rng(seed), parts=parts))
+
+
+def test_a_joint_total_by_hand() -> None:
+    """Nearest would be 1, 0, 1 of the one cell; children 0 and 1 hold 2 together, and the first is nearer to it."""
+    x = np.array([[0.75], [0.5], [0.75]])
+    joint = {"parts": np.array([0, 0, -1]), "totals": np.array([2])}
+    assert round_children(x, np.array([2]), **joint).x[:, 0].tolist() == [1, 1, 0]
+    with pytest.raises(InfeasibleError):
+        round_children(x, np.array([2]), parts=np.zeros(3, dtype=np.intp), totals=np.array([3]))
+
+
+def test_joint_totals_that_floors_and_ceilings_cannot_meet_widen_them() -> None:
+    x = np.array([[2.5, 0.0], [0.5, 0.0], [1.0, 1.0]])
+    case = Case(x, np.array([4, 1]), [], parts=np.array([0, 0, 1]), totals=np.array([1, 4]))
+    s = case.solve()
+    assert s.status is Status.WIDENED
+    assert case.feasible(s.x)
+    assert beyond(case, s.x) == min(beyond(case, n) for n in everything(case) if case.feasible(n))
 
 
 def test_a_rounding_worse_than_the_best_is_told_from_it() -> None:
@@ -302,6 +331,10 @@ def test_a_root_needs_its_total_and_drains_a_chain() -> None:
     with pytest.raises(ValueError, match="total"):
         round_children(x, None)
     none = np.zeros((1, 1), dtype=np.int64)
+    drains = Drains(np.zeros(1, dtype=np.intp), none, none, none[0])
+    with pytest.raises(ValueError, match="those of the drains"):
+        round_children(x, np.array([1, 0]), chain=[np.zeros(2, dtype=np.intp)], drains=drains,
+                       parts=np.zeros(1, dtype=np.intp), totals=np.array([1]))  # fmt: skip
     with pytest.raises(ValueError, match="chain"):
         round_children(x, np.array([1, 0]), drains=Drains(np.zeros(1, dtype=np.intp), none, none, none[0]))
 

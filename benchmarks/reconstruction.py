@@ -1,0 +1,192 @@
+"""Reconstruction: the attack of Dinur and Nissim, and the attack on our own published tables (docs/reconstruction.md).
+
+Three parts. The box-constrained least squares beside SciPy's, Clarabel's and OSQP's at equal accuracy, and its
+results beside theory. Everybody's record from the published tables of Rhode Island at several budgets. And the
+question that the guarantee answers: how much more often is a person found *because* of the own record? One person of
+every block group is given the record of somebody else in the state with the same kind of dwelling, the run made again,
+and the same attack asked for the record that they had before.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from collections.abc import Sequence
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+from time import process_time
+
+import numpy as np
+from scipy.optimize import lsq_linear
+
+from benchmarks.common import CONFIG, RHODE_ISLAND, Figures, no_data, shared_data, timed
+from benchmarks.peers import PeerUnavailable, ask, environment
+from das import pipeline
+from das import spec as specification
+from das.cli.attack import attacked, published_by, variance
+from das.engine import Silent
+from das.files.run_directory import RunDirectory
+from das.histogram import upward
+from das.model.confidential import Confidential
+from das.model.histogram import Histogram
+from das.pipeline import Prepared
+from das.risk import box_least_squares, jason
+from das.risk.guarantee import most_often_right
+from das.risk.reconstruction import Noise, laplace
+from das.risk.table_attack import count_at, guess
+from das.stages import Stages
+
+BUDGETS = ("1/100", "1/10", "1", "293764/114921", "10", "100", "1000")
+CANARIES_AT = ("1/10", "293764/114921", "10")
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.reconstruction", description=__doc__)
+    parser.add_argument("--bits", type=int, default=1000)
+    parser.add_argument("--trials", type=int, default=5, help="of Dinur and Nissim's attack, for each figure")
+    parser.add_argument("--rho", nargs="*", default=list(BUDGETS), help="budgets of the attack on tables")
+    parser.add_argument("--canaries", nargs="*", default=list(CANARIES_AT), help="budgets with and without a record")
+    given = parser.parse_args(arguments)
+    figures = Figures("reconstruction")
+    with tempfile.TemporaryDirectory() as folder:
+        for noise in (laplace(0.1), Noise("little", "normal", 1.0)):
+            _solver(figures, noise, given.bits, Path(folder))
+        _theory(figures, given.bits, given.trials)
+        data = shared_data(RHODE_ISLAND)
+        if data is None:
+            figures.skipped("attack on tables", no_data(RHODE_ISLAND))
+            return
+        _tables(figures, data, given.rho, given.canaries, Path(folder))
+
+
+# --- Dinur and Nissim ----------------------------------------------------------------------------------------
+
+
+def _solver(figures: Figures, noise: Noise, bits: int, folder: Path) -> None:
+    rng = np.random.default_rng(1)
+    queries = 2 * bits
+    q = rng.integers(0, 2, (queries, bits)).astype(float)
+    a = q @ rng.integers(0, 2, bits) + noise.draw(rng, queries)
+    found: list[box_least_squares.BoxSolution] = []
+
+    def ours() -> None:
+        found.append(box_least_squares.solve(q.T @ q, (q.T @ a)[None]))
+
+    t = timed(ours, 3)
+    began = process_time()
+    theirs = lsq_linear(q, a, (0, 1))
+    seconds = {"scipy lsq_linear": process_time() - began}
+    excess = {"scipy lsq_linear": 0.0}
+    best = float(theirs.cost)
+    path = folder / "box.npz"
+    np.savez(path, q=q, a=a)
+    try:
+        python = environment("quadratic", ["clarabel", "osqp", "numpy", "scipy"])
+        lines = ask(python, "box.py", str(path))
+        seconds |= {line["solver"]: line["seconds"] for line in lines}
+        excess |= {line["solver"]: line["objective"] for line in lines}
+        best = min([best, *(line["objective"] for line in lines)])
+    except PeerUnavailable as why:
+        figures.skipped("Clarabel and OSQP", str(why))
+    x = found[-1].x[0]
+    own = float(0.5 * np.sum((q @ x - a) ** 2))
+    for peer, s in seconds.items():
+        value = excess[peer] or float(theirs.cost)
+        figures(f"box least squares, {bits} bits, {queries} queries, noise {noise.deviation:.3g}: times faster than {peer}",
+                s / t.cpu, "ratio", at_least=3, seconds=t.cpu, theirs=s, excess=(own - best) / best,
+                their_excess=(value - best) / best, iterations=found[-1].iterations)  # fmt: skip
+
+
+def _theory(figures: Figures, bits: int, trials: int) -> None:
+    rng = np.random.default_rng(2)
+    began = process_time()
+    points = jason.figure_5_7(trials, rng, bits=bits)
+    off = max(abs(p.mean - (p.theory or 0.0)) for p in points)
+    figures("figure 5-7: farthest from theory", off, "fraction of bits", at_most=0.03, bits=bits, trials=trials,
+            points=len(points), cpu_seconds=process_time() - began)  # fmt: skip
+    for p in points:
+        figures(f"figure 5-7: epsilon {p.epsilon:g} a query, {p.queries // bits} queries a bit", p.mean,
+                "fraction of bits", theory=p.theory, total_epsilon=p.total, bits=bits)  # fmt: skip
+    needed = jason.figure_4_2(trials, rng, sizes=(50, 100, 200, 400))
+    figures("figure 4-2: slope", jason.slope(needed), "queries a bit", at_most=0.56, jason=0.5,
+            needed=[p.queries for p in needed])  # fmt: skip
+
+
+# --- the published tables ------------------------------------------------------------------------------------
+
+
+def _tables(figures: Figures, data: Path, budgets: Sequence[str], canaries: Sequence[str], folder: Path) -> None:
+    spec = specification.parse(CONFIG.read_text(encoding="utf-8"), where=str(CONFIG))
+    prepared = pipeline.prepare(spec, [data], Stages(), Silent())
+    for rho in dict.fromkeys([*budgets, *canaries]):
+        run = _run(prepared, rho, folder / "with")
+        if rho in budgets:
+            began = process_time()
+            r = attacked(run)
+            figures(f"records recovered from the published tables, rho {r.cost:.4g}", r.attack.agreement, "of persons",
+                    baseline=r.baseline.agreement, face_value=r.face_value.agreement, allowed=r.allowed,
+                    expected=r.attack.expected, precision=list(r.attack.precision), uniques=r.attack.uniques,
+                    uniques_found=r.attack.uniques_found, uniques_found_by_baseline=r.baseline.uniques_found,
+                    claims_right=r.attack.claims_right, claims_right_by_baseline=r.baseline.claims_right,
+                    cpu_seconds=process_time() - began)  # fmt: skip
+        if rho in canaries:
+            _canaries(figures, prepared, rho, run, folder / "without")
+
+
+def _run(prepared: Prepared, rho: str, folder: Path) -> Path:
+    text = CONFIG.read_text(encoding="utf-8")
+    spec = specification.parse(text, where=str(CONFIG), overrides=(f"budget.rho={rho}",))
+    out = folder / rho.replace("/", "_")
+    pipeline.run_prepared(spec, prepared, RunDirectory(out), 1, Stages(), Silent())
+    return out
+
+
+def _canaries(figures: Figures, prepared: Prepared, rho: str, run: Path, folder: Path) -> None:
+    """The same persons, asked for in a run that has their records and in one that has others in their place."""
+    lowest = prepared.spine.levels[-1]
+    truth = prepared.truth["persons"][lowest].open("to replace some records and see whether they are found less often")
+    unit, cell, other = _chosen(truth, prepared, np.random.default_rng(3))
+    changed = Histogram.of(
+        truth.units, truth.cells,
+        np.concatenate([truth.unit, unit, unit]), np.concatenate([truth.cell, cell, other]),
+        np.concatenate([truth.count, -np.ones_like(unit), np.ones_like(unit)]),
+    )  # fmt: skip
+    without = replace(prepared, truth={**prepared.truth, "persons": upward(Confidential(changed), prepared.spine)})
+    found = [
+        _found(run, unit, cell, truth),
+        # of the n in the cell one has gone: the attacker is right about it if he still claims n
+        _found(_run(without, rho, folder), unit, cell, truth),
+    ]
+    with_it, without_it = (float(f.mean()) for f in found)
+    error = float((found[0] - found[1]).std() / len(unit) ** 0.5)
+    cost = float(Fraction(rho))
+    spec = specification.parse(CONFIG.read_text(encoding="utf-8"), where=str(CONFIG)).persons.plan
+    figures(f"found with the own record less without it, rho {cost:.4g}", with_it - without_it, "of persons",
+            with_it=with_it, without_it=without_it, standard_error=error, persons=len(unit),
+            allowed=most_often_right(without_it, cost, spec.mechanism, spec.neighbours))  # fmt: skip
+
+
+def _chosen(
+    truth: Histogram, prepared: Prepared, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """One person of every unit above the lowest that has any, and the record of another in the same kind of dwelling."""
+    person = rng.permutation(np.repeat(np.arange(len(truth.count)), truth.count))
+    above = prepared.spine.parent[-1][truth.unit[person]]
+    mine = person[np.unique(above, return_index=True)[1]]
+    schema = specification.parse(CONFIG.read_text(encoding="utf-8"), where=str(CONFIG)).persons.schema
+    dwelling = schema.level_of(schema.dwelling or "")[truth.cell]
+    other = np.array([truth.cell[rng.choice(person[dwelling[person] == dwelling[p]])] for p in mine])
+    return truth.unit[mine], truth.cell[mine], other
+
+
+def _found(run: Path, unit: np.ndarray, cell: np.ndarray, truth: Histogram) -> np.ndarray:
+    """The chance that each person is among those named: records claimed over persons who have that record."""
+    opened = pipeline.open_release(run / "release")
+    g = guess(published_by(opened), opened.spine, variance(opened))
+    claims = Histogram.of(truth.units, truth.cells, g.unit, g.cell, np.ones(len(g.unit), dtype=np.int64))
+    return np.minimum(1.0, count_at(claims, unit, cell) / count_at(truth, unit, cell))
+
+
+if __name__ == "__main__":
+    main()

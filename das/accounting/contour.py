@@ -1,0 +1,260 @@
+r"""The privacy profile of a composition as a sum along a line of the complex plane, with a bound for each error.
+
+For the loss :math:`L` of :class:`~das.accounting.draws.Composition`, :math:`M(z) = E\, e^{zL}` and any :math:`c > 0`,
+
+.. math:: \delta(\varepsilon) = E (1 - e^{\varepsilon - L})_+
+          = \frac{1}{2\pi} \int \frac{M(c + iy)\, e^{-\varepsilon (c + iy)}}{(c + iy)(c + iy + 1)} \, dy,
+
+as :math:`1/z(z+1)` is the Laplace transform of :math:`(1 - e^{-u})_+`. At the saddlepoint c the terms have the size
+of the answer, so that nothing cancels and floating point suffices for every delta. The sum over
+:math:`y_j = 2\pi j/T` equals :math:`\sum_m \delta(\varepsilon + mT) e^{cmT}`; the terms but m = 0 are positive,
+known bounds, and below any tolerance as T grows. Where the losses lie on :math:`\rho + h\mathbb{Z}` the same sum has
+:math:`N = T/h` distinct nodes, and the kernel is the geometric series instead:
+
+.. math:: K(z) = h \left( \frac{1}{1 - e^{-zh}} - \frac{e^{-g}}{1 - e^{-zh-h}} \right), \qquad
+          s_0 = \lfloor(\varepsilon - \rho)/h\rfloor + 1, \quad g = \rho + h s_0 - \varepsilon.
+
+Where h is so fine that the revivals of N nodes cannot be listed, the continuous kernel is summed up to a largest
+y and what lies beyond is bounded. Derivations and proofs: ``docs/accounting.md``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from math import ceil, exp, floor, fsum, inf, log, pi, sqrt
+
+import numpy as np
+from numpy.typing import NDArray
+
+from das.accounting.draws import Composition
+from das.accounting.saddle import saddle, short
+from das.accounting.sieve import Band, nodes, turns, work
+from das.accounting.theta import Theta
+
+#: Beyond this many intervals in the sieve, losses count as not on a lattice.
+MANY = 6e5
+#: The most nodes to look at; a tenth of it without a lattice, where more only narrow the bound of the tail.
+NODES = 1_000_000
+#: The part of the sum beyond the largest y, relative to the whole, that is aimed at.
+TAIL = 1e-12
+#: One unit of rounding.
+UNIT = 2.0**-53
+
+
+@dataclass(frozen=True)
+class Interval:
+    """Natural logarithms of a lower bound, an estimate and an upper bound of delta."""
+
+    low: float
+    middle: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Kept:
+    """The nodes that matter: j, the angle of each draw apart from e^{-eps z} and the kernel."""
+
+    j: NDArray[np.int64]
+    log_phi: NDArray[np.complex128]  #: sum over draws of n ln phi
+    bound: NDArray[np.float64]  #: the product of the bounds of |phi|^n
+    off: NDArray[np.float64]  #: rounding errors, as a multiple of the bound
+
+
+class Contour:
+    """The line, the step and the nodes for one composition and epsilons about ``centre``."""
+
+    def __init__(self, composition: Composition, centre: Fraction) -> None:
+        self.composition, self.centre = composition, centre
+        self.rho = float(composition.rho)
+        self.saddle = saddle(composition, float(centre))
+        self.c, self.width = self.saddle.c, self.saddle.width
+        self.thetas = [Theta(p, n, self.c) for p, n in composition.parts]
+        self._log_moments = sum(t.log_moment for t in self.thetas)
+        period = self._period()
+        self.count = -(-period // composition.step)
+        self.lattice, self.period, self.last = True, composition.step * self.count, self.count // 2
+        found = self._sieved(stop=False) if work(self._bands(), self.last) < MANY else None
+        if found is None:
+            self.lattice, self.period = False, period
+            self.last = self._last()
+            found = self._sieved(stop=True)
+        assert found is not None
+        self.kept: Kept = found
+
+    # --- the line and its step ------------------------------------------------------------------------------
+
+    def covers(self, eps: Fraction) -> bool:
+        """The terms at ``eps`` are hardly larger than their sum: one standard deviation at most from the centre."""
+        return abs(float(eps - self.centre)) <= self.width
+
+    def _period(self) -> Fraction:
+        """The T at which aliases are below e^-38 of delta, at every epsilon covered."""
+        goal = self.saddle.log_size - self.c * self.width - 38
+        t = -goal / self.c
+        far = float(self.centre) - self.width
+        while self._aliases(far, t) > goal + 1:
+            t *= 1.1
+        return Fraction(short(t))
+
+    def log_alias(self, eps: Fraction) -> float:
+        """A bound of ln of the other terms of the periodic sum; all of them are positive."""
+        return self._aliases(float(eps), float(self.period))
+
+    def _aliases(self, eps: float, t: float) -> float:
+        r"""A bound of ln of the sum over m != 0 of :math:`\delta(\varepsilon + mT) e^{cmT}`.
+
+        m < 0: delta <= 1, a geometric series. m > 0: :math:`P[L \ge x] \le e^{-(x-\rho)^2/4\rho}` for x >= rho; the
+        logarithms of these terms are concave in m, so from the first ratio on they fall at least geometrically.
+        """
+        if eps + t <= self.rho:
+            return inf
+
+        def later(m: int) -> float:
+            return self.c * m * t - (eps + m * t - self.rho) ** 2 / (4 * self.rho)
+
+        ratio = later(2) - later(1)
+        if ratio > -log(2):
+            return inf
+        return float(np.logaddexp(-self.c * t - log(-np.expm1(-self.c * t)), later(1) + log(2)))
+
+    # --- the nodes ------------------------------------------------------------------------------------------
+
+    @property
+    def tau(self) -> float:
+        """Nodes whose product of bounds is below e^-tau are dropped: together about e^-38 of the answer."""
+        times = 1 / float(self.composition.step) if self.lattice else self.c + 1
+        return 39 + max(0.0, log(sqrt(2 * pi) * self.width * times))
+
+    def _bands(self) -> list[Band]:
+        return [Band(float(t.p / self.period), t.reach(self.tau) / (2 * pi)) for t in self.thetas]
+
+    def _last(self) -> int:
+        """The last node to look for where the lattice is too fine: after as many revivals of the draw that bounds
+        the tail best as :data:`TAIL` asks for."""
+        goal = TAIL / (self.c * (self.c + 1) * self.width)  # of about the integral
+        t = float(self.period)
+
+        def edge(x: Theta) -> float:
+            each = 2 * (x.mass / (2 * pi) + 1 / t) / x.revival**2
+            return (ceil(each / goal) if each * pi**2 / 2 > goal else 0) * x.revival + x.sigma_sq * x.reach(self.tau)
+
+        return max(1, ceil(min(edge(x) for x in self.thetas) * t / (2 * pi)))
+
+    def _sieved(self, stop: bool) -> Kept | None:
+        """The nodes up to the last. Where they are more than :data:`NODES`, the last is moved to where the sieve
+        has got (``stop``), or there is no answer."""
+        pieces, seen = [], 0
+        for j, reached in nodes(self._bands(), self.last):
+            pieces.append(self._kept(j))
+            seen += len(j)
+            if seen > (NODES // 10 if stop else NODES) and reached < self.last:
+                if not stop:
+                    return None
+                self.last = reached
+                break
+        return Kept(*(np.concatenate([getattr(p, f) for p in pieces]) for f in Kept.__dataclass_fields__))
+
+    def _kept(self, j: NDArray[np.int64]) -> Kept:
+        bound = np.zeros(len(j))
+        for theta in self.thetas:
+            bound += theta.log_bound(self.angles(theta, j))
+            j, bound = j[bound > -self.tau], bound[bound > -self.tau]
+        log_phi, off = np.zeros(len(j), dtype=np.complex128), np.full(len(j), 64.0)
+        for theta in self.thetas:
+            t = self.angles(theta, j)
+            log_phi += theta.log_phi(t)
+            off += theta.roundings(t)
+        return Kept(j, log_phi, np.exp(bound), off)
+
+    def angles(self, theta: Theta, j: NDArray[np.int64]) -> NDArray[np.float64]:
+        return 2 * pi * turns(j, theta.p / self.period)
+
+    # --- the sum --------------------------------------------------------------------------------------------
+
+    def gap(self, eps: Fraction) -> Fraction:
+        """From eps up to the next loss of the lattice, in (0, h]; 0 where there is none."""
+        if not self.lattice:
+            return Fraction(0)
+        h = self.composition.step
+        return h * (floor((eps - self.composition.rho) / h) + 1) - (eps - self.composition.rho)
+
+    def exponent(self, eps: Fraction) -> Fraction:
+        """rho (c^2 + c) - c (eps + g), exactly: the scale of the terms, apart from :meth:`Theta.log_moment`."""
+        c = Fraction(self.c)
+        return self.composition.rho * (c * c + c) - c * (eps + self.gap(eps))
+
+    def kernel(self, gap: Fraction, j: NDArray[np.int64]) -> NDArray[np.complex128]:
+        """1/z(z+1), or K(z) over a common denominator, where its terms are positive at y = 0."""
+        z = np.asarray(self.c + 2j * pi * j / float(self.period), dtype=np.complex128)
+        if not self.lattice:
+            return np.reciprocal(z * (z + 1))
+        h, g, rest = (float(x) for x in (self.composition.step, gap, self.composition.step - gap))
+        zh = self.c * h + 2j * pi * (j / float(self.count))
+        above = -np.expm1(-g) - np.exp(-zh - g) * np.expm1(-rest)
+        below: NDArray[np.complex128] = np.expm1(-zh) * np.expm1(-zh - h)
+        return h * above / below
+
+    def weights(self, j: NDArray[np.int64]) -> NDArray[np.float64]:
+        """2 for a node and its conjugate, 1 for those that are their own."""
+        own = (j == 0) | (2 * j == self.count) if self.lattice else j == 0
+        return np.where(own, 1.0, 2.0)
+
+    def log_delta(self, eps: Fraction) -> Interval:
+        """Bounds of ln delta(eps). All but rounding is proved; the allowance for rounding is a first-order count of
+        the errors of each term, relative to the bound of its modulus."""
+        k, gap = self.kept, self.gap(eps)
+        kernel = self.kernel(gap, k.j)
+        turn = turns(k.j, (self.composition.rho - eps - gap) / self.period)
+        terms = (
+            np.exp(k.log_phi + 2j * pi * turn).real * kernel.real
+            - np.exp(k.log_phi + 2j * pi * turn).imag * kernel.imag
+        )
+        t, w = float(self.period), self.weights(k.j)
+        middle = fsum(w * terms) / t
+        rounding = UNIT * fsum(w * k.bound * np.abs(kernel) * k.off) / t
+        return self._interval(eps, middle, rounding)
+
+    def _interval(self, eps: Fraction, middle: float, rounding: float) -> Interval:
+        scale = float(self.exponent(eps)) + self._log_moments
+        outside = self.dropped + self.beyond
+        alias = exp(min(700.0, self.log_alias(eps) - scale))
+        low, high = middle - rounding - outside - alias, middle + rounding + outside
+        slack = UNIT * (8 + 4 * (abs(scale) + abs(self._log_moments)))
+
+        def bound(x: float, slack: float) -> float:
+            return min(0.0, scale + log(x) + slack) if x > 0 else -inf
+
+        return Interval(bound(low, -slack), bound(middle, 0.0), bound(high, slack))
+
+    @cached_property
+    def dropped(self) -> float:
+        """A bound of the terms left out up to the last node: each kernel is at most that at y = 0 and g = h on
+        a lattice (count N), and sum_j 1/|z_j|^2 <= 1/c^2 + T/2c without."""
+        t = float(self.period)
+        if self.lattice:
+            most = float(self.count) * abs(self.kernel(self.composition.step, np.array([0]))[0])
+        else:
+            most = 1 / self.c**2 + t / (2 * self.c)
+        return 1.01 * exp(-self.tau) * most / t
+
+    @cached_property
+    def beyond(self) -> float:
+        r"""A bound of the terms after the last node, where the lattice is too fine.
+
+        With one draw's bound B, of period P and negligible (dropped) farther than its reach from multiples of P,
+        and K revivals inside: B rises and falls once in a period, so its values at the nodes of one sum to at most
+        I/step + 1, I its integral; over :math:`y^2`, and :math:`\sum_{k > K} (k - 1/2)^{-2} \le 1/K`, or
+        :math:`\pi^2/2` for K = 0.
+        """
+        if self.lattice:
+            return 0.0
+        t, edge = float(self.period), 2 * pi * self.last / float(self.period)
+        found = 2 * t / (4 * pi * pi * self.last)  # |phi| <= 1
+        for x in self.thetas:
+            whole = floor((edge - x.sigma_sq * x.reach(self.tau)) / x.revival * (1 - 1e-9))
+            if whole >= 0:
+                each = 2 * (x.mass / (2 * pi) + 1 / t) / x.revival**2
+                found = min(found, each * (1 / whole if whole else pi**2 / 2))
+        return 1.01 * found

@@ -1,0 +1,122 @@
+r"""What is accounted for: discrete Gaussian draws whose true value differs by one between neighbours.
+
+A draw from :math:`N_Z(0, \sigma^2)` matters through its precision :math:`p = 1/\sigma^2` alone. Under the first of
+two neighbours it is :math:`X`, under the second :math:`X + 1` or :math:`X - 1` (the same by symmetry), so that the
+privacy loss is affine in :math:`X`,
+
+.. math:: \ln \frac{P(X)}{P(X - 1)} = \frac{(X - 1)^2 - X^2}{2\sigma^2} = \frac{p}{2} - p X,
+
+and that of a composition is :math:`L = \rho + \sum_i p_i X_i` in distribution, :math:`\rho = \frac12\sum_i p_i`.
+
+A query of a plan contributes as many draws as it has answers that change by one: two when a record is replaced by
+another (bounded neighbours), one when it is added or removed. That the record may stay in the same answer of some
+query only takes draws away, and fewer draws never cost more.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from math import gcd, lcm
+
+from das.model.budget import Draw, Event, Ledger, Mechanism, Plan
+
+Exact = Fraction | int | str
+Draws = Plan | Ledger | Iterable[Event] | Iterable[tuple[Fraction, int]]
+
+
+@dataclass(frozen=True)
+class Composition:
+    """Independent draws, by precision: ``parts`` are pairs (p, n) of distinct precisions and their numbers, the
+    smallest precision first."""
+
+    parts: tuple[tuple[Fraction, int], ...]
+
+    @staticmethod
+    def of(draws: Draws | Composition) -> Composition:
+        """Of a plan, a ledger, events, or pairs (sigma^2, number of draws); see the module.
+
+        >>> Composition.of([(Fraction(4), 1), (Fraction(2), 1), (Fraction(4), 2)]).parts
+        ((Fraction(1, 4), 3), (Fraction(1, 2), 1))
+        """
+        if isinstance(draws, Composition):
+            return draws
+        if isinstance(draws, Plan):
+            pairs = [_changes(d, draws.mechanism) for d in draws.draws]
+        else:
+            pairs = [_changes(d, d.mechanism) if isinstance(d, Event) else _pair(d) for d in _lines(draws)]
+        counts: Counter[Fraction] = Counter()
+        for sigma_sq, n in pairs:
+            counts[1 / sigma_sq] += n
+        return Composition(tuple(sorted(counts.items())))
+
+    @cached_property
+    def rho(self) -> Fraction:
+        """The zCDP of the composition: half the sum of the precisions."""
+        return sum((n * p for p, n in self.parts), Fraction(0)) / 2
+
+    @cached_property
+    def step(self) -> Fraction:
+        """The greatest h of which every precision is a multiple: losses are rho plus multiples of h."""
+        whole = lcm(*(p.denominator for p, _ in self.parts))
+        return Fraction(gcd(*(int(p * whole) for p, _ in self.parts)), whole)
+
+    def scaled(self, factor: Fraction) -> Composition:
+        """With every variance times ``factor``. The lattice of the losses stays one."""
+        return Composition(tuple((p / factor, n) for p, n in self.parts))
+
+    def __add__(self, other: Composition) -> Composition:
+        counts = Counter(dict(self.parts))
+        counts.update(dict(other.parts))
+        return Composition(tuple(sorted(counts.items())))
+
+
+def pure(draws: Plan | Ledger | Iterable[Event]) -> Fraction:
+    """Epsilon of geometric draws under pure differential privacy: the exact sum of their costs."""
+    return sum((d.cost for d in _lines(draws)), Fraction(0))
+
+
+def exact(value: Exact, name: str) -> Fraction:
+    """``value`` as a fraction. Floats raise ``TypeError``: the guarantee depends on the number."""
+    if isinstance(value, bool) or not isinstance(value, Fraction | int | str):
+        raise TypeError(f'{name} is a {type(value).__name__}: give a Fraction, an int, or a string such as "1e-10"')
+    try:
+        return Fraction(value)
+    except (ValueError, ZeroDivisionError):
+        raise ValueError(f"{name} is {value!r}, which is no number") from None
+
+
+def _lines(draws):  # type: ignore[no-untyped-def]
+    return draws.draws if isinstance(draws, Plan) else draws.events if isinstance(draws, Ledger) else draws
+
+
+def _changes(line: Draw | Event, mechanism: Mechanism) -> tuple[Fraction, int]:
+    """sigma^2, and the answers that change by one: rho = n / (2 sigma^2), so n = 2 rho sigma^2."""
+    if mechanism is not Mechanism.DISCRETE_GAUSSIAN:
+        raise ValueError(
+            f"{line.query!r} at {line.level!r} is {mechanism.value} noise, which is pure: its epsilons add up, "
+            "see das.accounting.pure"
+        )
+    n = 2 * line.cost * line.scale
+    if n.denominator != 1 or n < 1:
+        raise ValueError(
+            f"{line.query!r} at {line.level!r} costs rho {line.cost} at sigma^2 {line.scale}: their product is no "
+            "multiple of one half, so it is no number of unit changes"
+        )
+    return line.scale, int(n)
+
+
+def _pair(pair: tuple[Fraction, int]) -> tuple[Fraction, int]:
+    sigma_sq, n = pair
+    if isinstance(sigma_sq, bool) or not isinstance(sigma_sq, Fraction | int):
+        raise TypeError(f"sigma_sq must be a Fraction, not {type(sigma_sq).__name__}: privacy depends on it exactly")
+    if isinstance(n, bool) or not isinstance(n, int):
+        raise TypeError(f"the number of draws must be an int, not {type(n).__name__}")
+    if sigma_sq <= 0:
+        raise ValueError(f"sigma_sq must be positive, not {sigma_sq}")
+    if n < 1:
+        raise ValueError(f"the number of draws must be at least 1, not {n}")
+    return Fraction(sigma_sq), n

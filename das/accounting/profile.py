@@ -1,0 +1,199 @@
+r"""Exact accounting of discrete Gaussian draws: certified intervals for delta(epsilon) and epsilon(delta).
+
+.. math:: \delta(\varepsilon) = \sup_S P(S) - e^{\varepsilon} Q(S) = E_P (1 - e^{\varepsilon - L})_+, \qquad
+          \varepsilon(\delta) = \inf\{\varepsilon \ge 0: \delta(\varepsilon) \le \delta\}.
+
+P and Q, the outputs on two neighbours, are each other's mirror images, so that both directions agree. The method
+is that of :mod:`das.accounting.contour`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from fractions import Fraction
+from math import exp, log
+from typing import Literal, overload
+
+from scipy.optimize import brentq
+
+from das.accounting import gaussian
+from das.accounting.contour import UNIT, Contour, Interval
+from das.accounting.draws import Composition, Draws, Exact, exact
+from das.accounting.zcdp import bun_steinke, bun_steinke_delta, tight, tight_delta
+
+Conversion = Literal["zcdp-tight", "zcdp-bun-steinke"]
+Method = Literal["pld"] | Conversion
+METHODS = ("pld", "zcdp-tight", "zcdp-bun-steinke")
+
+
+class Profile:
+    """The privacy profile of one composition. Nodes once found serve all epsilons near them."""
+
+    def __init__(self, composition: Composition, certify: bool = False) -> None:
+        self.composition = composition
+        self._rho = float(composition.rho)
+        self._contours: list[Contour] = []
+        self._certify = certify
+
+    def log_delta(self, eps: Fraction) -> Interval:
+        """Bounds of ln delta(eps), eps >= 0."""
+        return self._contour(eps).log_delta(eps)
+
+    def proved(self, eps: Fraction) -> Interval:
+        """The same, by ball arithmetic where asked for."""
+        if not self._certify:
+            return self.log_delta(eps)
+        from das.accounting.certificate import log_delta
+
+        return log_delta(self._contour(eps), eps)
+
+    def on_lattice(self, eps: Fraction) -> bool:
+        """Whether the losses count as on a lattice there (:data:`das.accounting.contour.MANY`)."""
+        return self._contour(abs(eps)).lattice
+
+    def epsilon(self, delta: Fraction) -> tuple[float, float]:
+        """An interval that holds epsilon(delta): delta(low) >= delta >= delta(high), by bounds."""
+        goal = log_of(delta)
+        slack = 4 * UNIT * (1 + log(delta.numerator) + log(delta.denominator))
+        root = self._root(goal, bun_steinke(self.composition.rho, delta))
+        if root == 0 and self.proved(Fraction(0)).high <= goal - slack:
+            return 0.0, 0.0
+        at = self.proved(Fraction(root))
+        step = (at.high - at.low + 2 * slack) / max(self._contour(Fraction(root)).c, 1e-3)
+        step = max(step if step < 1 else 1e-9, 4 * UNIT * root, 1e-300)
+        return self._outwards(root, -step, goal + slack), self._outwards(root, step, goal - slack)
+
+    def _contour(self, eps: Fraction) -> Contour:
+        near = [c for c in self._contours if c.covers(eps)]
+        if not near:
+            near = [Contour(self.composition, eps)]
+            self._contours.append(near[0])
+        return min(near, key=lambda c: abs(c.centre - eps))
+
+    def _root(self, goal: float, most: float) -> float:
+        """epsilon by estimates: from the saddlepoint, then bracketed, then by Brent's method, which never leaves
+        the bracket (profiles of one or two draws have corners)."""
+
+        def excess(eps: float) -> float:
+            return max(self.log_delta(Fraction(eps)).middle, -1e5) - goal
+
+        low = high = gaussian.epsilon(self._rho, goal, most)
+        value = excess(low)
+        step = max(abs(value) / self._contour(Fraction(low)).c, 1e-12 * most)
+        while value > 0 and excess(high := high + step) > 0:
+            low, step = high, 2 * step
+        while value <= 0 and low > 0 and excess(low := max(0.0, low - step)) <= 0:
+            high, step = low, 2 * step
+        if excess(low) <= 0:
+            return low
+        return float(brentq(excess, low, high, xtol=1e-15 * most, rtol=4 * 2.0**-52))
+
+    def _outwards(self, root: float, step: float, goal: float) -> float:
+        """The first of root + step, root + 2 step, root + 4 step, ... where delta is certainly on the side of the
+        goal that ``step`` leads to."""
+        while True:
+            eps = max(0.0, root + step)
+            at = self.proved(Fraction(eps))
+            if (eps == 0 and step < 0) or (at.low >= goal if step < 0 else at.high <= goal):
+                return eps
+            step *= 2
+
+
+@overload
+def epsilon(
+    draws: Draws | Composition, delta: Exact, method: Literal["pld"] = ..., *, certify: bool = ...
+) -> tuple[float, float]: ...
+@overload
+def epsilon(draws: Draws | Composition, delta: Exact, method: Conversion) -> float: ...
+
+
+def epsilon(
+    draws: Draws | Composition, delta: Exact, method: Method = "pld", *, certify: bool = False
+) -> float | tuple[float, float]:
+    r"""Epsilon at ``delta``: the smallest with which the draws are (epsilon, delta)-differentially private.
+
+    ``draws`` are a plan, a ledger, events, or pairs (sigma^2, number of draws) as in
+    :class:`~das.accounting.draws.Composition`. ``method`` is
+
+    * ``pld``: the exact value, as an interval (lower, upper) that holds it; a few 1e-12 wide where the losses lie on
+      a lattice that can be listed, some 1e-11 otherwise. Every error of the method is bounded, that of rounding by a
+      first-order allowance; with ``certify=True`` by ball arithmetic, a proof (needs python-flint).
+    * ``zcdp-tight``, ``zcdp-bun-steinke``: conversions of rho alone, :mod:`das.accounting.zcdp`.
+
+    Raises ``TypeError`` for floats, ``ValueError`` for a delta outside (0, 1).
+
+    >>> low, high = epsilon([(Fraction(20), 40)], "1e-10")
+    >>> round(low, 6), round(high, 6), high - low < 1e-10
+    (9.618602, 9.618602, True)
+    """
+    composition, d = Composition.of(draws), checked_delta(delta)
+    if method == "zcdp-tight":
+        return tight(composition.rho, d)
+    if method == "zcdp-bun-steinke":
+        return bun_steinke(composition.rho, d)
+    return curve(composition, [d], method, certify=certify)[0]
+
+
+def curve(
+    draws: Draws | Composition, deltas: Iterable[Exact], method: Method = "pld", *, certify: bool = False
+) -> list[tuple[float, float]]:
+    """The intervals of :func:`epsilon` at several deltas, in their order; neighbouring ones share their nodes."""
+    if method != "pld":
+        raise ValueError(f"there is no method {method!r}: {', '.join(METHODS)}")
+    composition, ds = Composition.of(draws), [checked_delta(d) for d in deltas]
+    if not composition.parts:
+        return [(0.0, 0.0) for _ in ds]
+    profile = Profile(composition, certify)
+    found = {d: profile.epsilon(d) for d in sorted(set(ds))}
+    return [found[d] for d in ds]
+
+
+@overload
+def delta(
+    draws: Draws | Composition, epsilon: Exact, method: Literal["pld"] = ..., *, certify: bool = ...
+) -> tuple[float, float]: ...
+@overload
+def delta(draws: Draws | Composition, epsilon: Exact, method: Conversion) -> float: ...
+
+
+def delta(
+    draws: Draws | Composition, epsilon: Exact, method: Method = "pld", *, certify: bool = False
+) -> float | tuple[float, float]:
+    """Delta at ``epsilon`` >= 0, by the methods of :func:`epsilon`; give an epsilon on the lattice of the losses as
+    the exact fraction that it is. Below 1e-300 bounds end at 0 and 1e-300.
+
+    >>> low, high = delta([(Fraction(20), 40)], Fraction(10))
+    >>> 0 < high - low < 1e-12 * high
+    True
+    """
+    composition, eps = Composition.of(draws), exact(epsilon, "epsilon")
+    if eps < 0:
+        raise ValueError(f"epsilon is {eps}, not >= 0")
+    if method == "zcdp-tight":
+        return tight_delta(composition.rho, eps)
+    if method == "zcdp-bun-steinke":
+        return bun_steinke_delta(composition.rho, eps)
+    if method != "pld":
+        raise ValueError(f"there is no method {method!r}: {', '.join(METHODS)}")
+    if not composition.parts:
+        return 0.0, 0.0
+    at = Profile(composition, certify).proved(eps)
+    return _floats(at)
+
+
+def log_of(x: Fraction) -> float:
+    return log(x.numerator) - log(x.denominator)
+
+
+def _floats(at: Interval) -> tuple[float, float]:
+    """Out of logarithms, outwards: exp is off by less than two units, and by what its argument was rounded by."""
+    slack = 8 * UNIT
+    low = exp(at.low - slack * (1 - at.low)) if at.low > -690 else 0.0
+    return low, min(1.0, exp(max(at.high, -690.0) + slack * (1 - max(at.high, -690.0))))
+
+
+def checked_delta(value: Exact) -> Fraction:
+    d = exact(value, "delta")
+    if not 0 < d < 1:
+        raise ValueError(f"delta is {value}, not between 0 and 1")
+    return d

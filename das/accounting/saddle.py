@@ -1,0 +1,66 @@
+r"""Where the line of integration crosses the real axis.
+
+Any c > 0 is right. At the minimum of :math:`\ln M(c) - \varepsilon c - \ln c (c + 1)` the terms have the size of the
+answer. Variances above 1/4 are Gaussian enough for :math:`\ln M(c) = \rho(c^2 + c)`; below, moments are staircases.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from math import ceil, exp, floor, log, log2, pi, sqrt
+
+from scipy.optimize import minimize_scalar
+
+from das.accounting.draws import Composition
+from das.accounting.theta import SMALL, Theta
+
+
+@dataclass(frozen=True)
+class Saddle:
+    """``c``; the square root of the second derivative there, ``width``; and about ln delta, ``log_size``."""
+
+    c: float
+    width: float
+    log_size: float
+
+
+def saddle(composition: Composition, eps: float) -> Saddle:
+    rho = float(composition.rho)
+    small = [(p, n) for p, n in composition.parts if 1 / p < SMALL]
+
+    def log_moment(c: float) -> float:
+        return rho * (c * c + c) + sum(Theta(p, n, c).log_moment for p, n in small)
+
+    def exponent(log_c: float) -> float:
+        c = exp(log_c)
+        return log_moment(c) - eps * c - log(c * (c + 1))
+
+    c = _gaussian(rho, eps)
+    bend = 2 * rho
+    if small:
+        c = exp(float(minimize_scalar(exponent, bounds=(log(c) - 8, log(c) + 8), method="bounded").x))
+        d = 1e-2 * c
+        bend = max(0.0, (log_moment(c + d) - 2 * log_moment(c) + log_moment(c - d)) / d**2)
+    c = short(c)
+    width = sqrt(bend + 1 / c**2 + 1 / (c + 1) ** 2)
+    return Saddle(c, width, min(0.0, exponent(log(c)) - log(width * sqrt(2 * pi))))
+
+
+def _gaussian(rho: float, eps: float) -> float:
+    """Newton's method. The slope rises and bends down, so steps from the left stay on the left; steps from the
+    right are held to half of c."""
+    c = max((eps - rho) / (2 * rho), 0.0) + 1 / sqrt(2 * rho)
+    for _ in range(60):
+        slope = rho * (2 * c + 1) - eps - 1 / c - 1 / (c + 1)
+        new = max(c - slope / (2 * rho + 1 / c**2 + 1 / (c + 1) ** 2), c / 2)
+        done, c = abs(new - c) < 1e-5 * c, new
+        if done:
+            break
+    return c
+
+
+def short(x: float) -> float:
+    """``x`` upwards to twelve bits: exact rationals made of it stay small."""
+    unit = Fraction(2) ** (floor(log2(x)) - 11)
+    return float(ceil(Fraction(x) / unit) * unit)

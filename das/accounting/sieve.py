@@ -1,0 +1,104 @@
+r"""Which nodes of a long sum matter: the integers j where all bump trains are high at once.
+
+Each draw is small at node j unless :math:`j r`, its angle in turns, is within a reach :math:`w` of an integer. The
+j of one train are short intervals around :math:`k/r`; those of all are found by intersecting the intervals of one
+with the bumps of the next, the longest periods (the largest variances) first, so that there are never many.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+Integers = NDArray[np.int64]
+
+_CHUNK = 1 << 17
+_NODES = 1 << 20
+
+
+@dataclass(frozen=True)
+class Band:
+    """The j whose angle of ``rate`` turns per step is within ``width`` turns of a whole one."""
+
+    rate: float
+    width: float
+
+
+def work(bands: Sequence[Band], last: int) -> float:
+    """About how many intervals :func:`nodes` handles at its busiest, and nodes at its end, were the angles
+    independent."""
+    share, most = 1.0, 1.0
+    for b in bands:
+        most = max(most, last * b.rate * share)
+        share *= min(1.0, 2 * b.width)
+    return max(most, last * share)
+
+
+def nodes(bands: Sequence[Band], last: int) -> Iterator[tuple[Integers, int]]:
+    """The j of 0..``last`` inside all ``bands`` (by rising rate), and perhaps a few more: ascending pieces, each with
+    the j up to which it is complete.
+
+    Bounds of intervals are computed in floating point: the widths are increased by what that may be off.
+    """
+    guard = 1e-11 + 2.0**-50 * last * max((b.rate for b in bands), default=0.0)
+    useful = [Band(b.rate, b.width + guard) for b in bands if b.width + guard < 0.49]
+    if not useful:
+        for first in range(0, last + 1, _NODES):
+            end = min(first + _NODES, last + 1)
+            yield np.arange(first, end), end - 1
+        return
+    longest = useful[0]
+    bumps, first, size = int(last * longest.rate + longest.width) + 1, 0, 1 << 10
+    while first < bumps:
+        k = np.arange(first, min(first + size, bumps))
+        low, high = _interval(k, longest)
+        low, high = np.maximum(low, 0), np.minimum(high, last)
+        low, high = low[low <= high], high[low <= high]
+        for band in useful[1:]:
+            low, high = _meet(low, high, band)
+        first, size = first + len(k), min(2 * size, _CHUNK)
+        between = last if first >= bumps else int((first - 0.5) / longest.rate)
+        yield from _expanded(low, high, between)
+
+
+def turns(j: Integers, rate: Fraction) -> NDArray[np.float64]:
+    r"""``j * rate`` modulo 1, in [-1/2, 1/2), to :math:`2^{-62}` and the rounding of the result, for j < 2^53.
+
+    The rate is taken to 128 bits. Its upper 64 multiply j modulo 2^64 exactly, in the arithmetic of unsigned
+    integers; the lower 64 add at most j 2^-64, which a float holds to one unit.
+    """
+    upper, lower = divmod(int((rate % 1) * 2**128), 2**64)
+    carry = (j.astype(np.float64) * (lower / 2**64)).astype(np.uint64)
+    return (j.astype(np.uint64) * np.uint64(upper) + carry).view(np.int64) / 2.0**64
+
+
+def _interval(k: Integers, band: Band) -> tuple[Integers, Integers]:
+    low, high = np.ceil((k - band.width) / band.rate), np.floor((k + band.width) / band.rate)
+    return low.astype(np.int64), high.astype(np.int64)
+
+
+def _meet(low: Integers, high: Integers, band: Band) -> tuple[Integers, Integers]:
+    """The parts of the intervals inside the bumps of ``band``."""
+    first = np.ceil(low * band.rate - band.width).astype(np.int64)
+    count = np.maximum(np.floor(high * band.rate + band.width).astype(np.int64) - first + 1, 0)
+    owner = np.repeat(np.arange(len(low)), count)
+    a, b = _interval(first[owner] + _within(count), band)
+    a, b = np.maximum(a, low[owner]), np.minimum(b, high[owner])
+    return a[a <= b], b[a <= b]
+
+
+def _expanded(low: Integers, high: Integers, end: int) -> Iterator[tuple[Integers, int]]:
+    """The integers of the intervals, about a million at a time; the last piece is complete up to ``end``."""
+    cut = np.flatnonzero(np.diff(np.cumsum(high - low + 1) // _NODES)) + 1
+    pieces = list(zip(np.split(low, cut), np.split(high, cut), strict=True))
+    for i, (a, b) in enumerate(pieces, 1):
+        yield np.repeat(a, b - a + 1) + _within(b - a + 1), end if i == len(pieces) else int(b[-1])
+
+
+def _within(count: Integers) -> Integers:
+    """0..n-1 for each n of ``count``, one after another."""
+    return np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)

@@ -1,0 +1,61 @@
+r"""A budget by target: the largest :math:`\rho` of a plan's shape whose :math:`(\varepsilon, \delta)` is as wished.
+
+The shape of a plan is its shares. Scaling every variance by :math:`f` divides every draw's cost, and so
+:math:`\rho`, by :math:`f`: choosing a common factor on the noise is choosing :math:`\rho`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from math import floor, log10
+
+from das.accounting.calibration import Calibration, calibrate
+from das.accounting.guarantee import exact_epsilon, noise
+from das.accounting.zcdp import tight
+from das.errors import SpecError
+from das.model.budget import Plan
+
+#: Significant digits of a rho that was found: what a person can read, at a loss of less than one in 10^9.
+DIGITS = 10
+
+
+@dataclass(frozen=True)
+class Target:
+    """``epsilon`` at ``delta`` for the persons' plan: as composed exactly (``exact``), or by the tight
+    conversion of zCDP (``zcdp-tight``: more noise, and a bound that needs ``rho`` alone)."""
+
+    epsilon: Fraction
+    delta: Fraction
+    calibration: Calibration
+
+    def reached(self, plan: Plan) -> float:
+        """An upper bound on the epsilon of ``plan`` at ``delta``, by the method of the target."""
+        if self.calibration == "zcdp-tight":
+            return tight(plan.cost, self.delta)
+        return exact_epsilon(noise(plan.draws, plan.neighbours.sensitivity), self.delta)[1]
+
+    def rho(self, shape: Plan) -> Fraction:
+        """The budget at which a plan with the shares of ``shape`` meets the target, rounded down to ``DIGITS``
+        digits, that is towards more noise. That it does meet it is checked, not inferred."""
+        found = shape.cost / calibrate(shape, self.epsilon, self.delta, self.calibration)
+        for rho in (_rounded_down(found), found):
+            if self.reached(shape.scaled(rho)) <= self.epsilon:
+                return rho
+        raise AssertionError(f"calibration gave rho = {found}, which does not meet {self}")
+
+    def check(self, plan: Plan) -> None:
+        """Raises :class:`SpecError` if ``plan`` does not meet the target."""
+        if (reached := self.reached(plan)) > self.epsilon:
+            raise SpecError(
+                f"rho = {plan.cost} gives epsilon = {reached:.10g} at delta = {self.delta}, above the target "
+                f"of {self.epsilon}",
+                where="budget.rho",
+                remedy="delete rho, and it is found from epsilon and delta; or delete epsilon and calibration, "
+                "and rho stands alone",
+            )
+
+
+def _rounded_down(value: Fraction) -> Fraction:
+    unit = Fraction(10) ** (floor(log10(value)) + 1 - DIGITS)
+    return floor(value / unit) * unit

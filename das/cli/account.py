@@ -1,0 +1,81 @@
+"""What a configuration or a release costs, and whether a release is what its privacy statement says."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import click
+
+from das import verify as verification
+from das.accounting.statement import account as account_of
+from das.cli.options import PATH, exact_option, guarded, json_option, load, release_of, set_option
+from das.console import account_tables, console
+from das.errors import UserError
+from das.model.budget import Draw, Event
+
+
+class _PathFirst(click.Group):
+    """A group whose first argument may be a path in place of a command: ``das account CONFIG``."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if args and args[0] not in {*self.commands, "-h", "--help"}:
+            args = ["show", *args]
+        return super().parse_args(ctx, args)
+
+
+@click.group(cls=_PathFirst, subcommand_metavar="[CONFIG|RUN_DIR | verify RUN_DIR]")
+def account() -> None:
+    """The privacy loss of a configuration or a run: rho, epsilon exactly and by conversion, what single changes of a
+    record cost, where the budget goes. `das account show --help` has the options."""
+
+
+@account.command()
+@click.argument("source", metavar="CONFIG|RUN_DIR", type=PATH)
+@set_option
+@click.option("--delta", metavar="D", help="State epsilon at this delta, such as 1e-12.")
+@json_option
+@guarded
+def show(source: Path, changes: tuple[str, ...], delta: str | None, as_json: bool) -> None:
+    """Print the account of a configuration, or of what a run has drawn (its measurement files are held against the
+    ledger first)."""
+    at = None if delta is None else exact_option("--delta", delta)
+    if at is not None and not 0 < at < 1:
+        raise UserError(f"{delta} is not between 0 and 1", where="--delta")
+    draws: dict[str, Sequence[Draw | Event]]
+    if source.is_dir():
+        if changes:
+            raise UserError(
+                "a run is accounted for as it is", where="--set", remedy="leave it out, or name a configuration"
+            )
+        release = release_of(source)
+        spec, drawn = verification.drawn(release)
+        verification.check(release)
+        draws = dict(drawn.every)
+    else:
+        spec = load(source, changes)
+        draws = {u.name: u.plan.draws for u in spec.universes}
+    terms = spec.terms if at is None else replace(spec.terms, delta=at)
+    out: dict[str, Any] = {"name": spec.run.name} | account_of(terms, draws)
+    if as_json:
+        click.echo(json.dumps(out, indent=2))
+    else:
+        console().print(account_tables(out))
+
+
+@account.command()
+@click.argument("run_dir", type=PATH)
+@guarded
+def verify(run_dir: Path) -> None:
+    """Check the privacy statement of a release from its published files alone: measurements against the ledger, every
+    cost and every epsilon computed again, digests."""
+    said = verification.statement(release_of(run_dir))
+    total = said[next(c for c in ("rho", "epsilon") if c in said)]["total"]
+    click.echo(f"{len(said['ledger'])} draws, {len(said['digests'])} digests: the privacy statement is right; "
+               f"total {total} (about {float(Fraction(total)):.6g})")  # fmt: skip
+    if not said["private"]:
+        click.echo("NOT PRIVATE: this run was seeded, and the statement says so.")

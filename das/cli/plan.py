@@ -1,0 +1,125 @@
+"""What a data steward asks of a configuration before anything is drawn."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import click
+
+from das.accounting import margins as margins_of
+from das.accounting.guarantee import DELTAS, guarantee, noise
+from das.accounting.planning import Option, Place, least_cost, normal_cost, options
+from das.cli.options import config_argument, exact_option, guarded, json_option, load
+from das.console import console, options_table
+from das.errors import UserError
+from das.model.budget import Plan
+from das.spec import RunSpec, budget_toml
+
+
+@click.command()
+@config_argument
+@click.option("--coverage", type=click.FloatRange(0, 1, min_open=True, max_open=True), multiple=True,
+              help="How often a margin of error holds; may be repeated. Default: 0.9, 0.95, 0.99, or 0.95 with a wish.")  # fmt: skip
+@click.option("--margin", "margins", multiple=True, metavar="LEVEL:QUERY=M",
+              help="The margin of error that a query should have, such as Tract:total=5.")  # fmt: skip
+@click.option("--add", "added", multiple=True, metavar="LEVEL:QUERY=COST",
+              help="One more query at a level, at this rho (or epsilon), such as Tract:hispanic=1/100.")  # fmt: skip
+@click.option("--universe", default="persons", show_default=True, help="persons, or units for housing units.")
+@click.option("--toml", "chosen", metavar="NAME", help="Print this one of the plans as tables of a configuration.")
+@json_option
+@guarded
+def plan(
+    config: Path, changes: tuple[str, ...], coverage: tuple[float, ...], margins: tuple[str, ...],
+    added: tuple[str, ...], universe: str, chosen: str | None, as_json: bool,
+) -> None:  # fmt: skip
+    """Margins of error for a budget, and the budget for margins of error.
+
+    Without a wish: the margin of error of every query, and epsilon at several deltas. With --margin or --add: the
+    plans to choose from, side by side. "others-unchanged" makes the wish come true and pays for it; "same-total"
+    squeezes that into the present total; "all-scaled" keeps the present shares and scales everything until the
+    margins hold.
+    """
+    spec = load(config, changes)
+    found = {u.name: u for u in spec.universes}
+    if universe not in found:
+        raise UserError(f"there is no universe {universe!r}", where="--universe", remedy=f"it has {', '.join(found)}")
+    wished = {place: _whole(value, text) for text, place, value in _wishes("--margin", margins)}
+    more = {place: exact_option(f"--add {text}", value) for text, place, value in _wishes("--add", added)}
+    coverages = coverage or ((0.95,) if wished or more else (0.9, 0.95, 0.99))
+    choice = options(found[universe].plan, found[universe].schema, wished, more, coverages[0])
+    if chosen is not None:
+        click.echo(_toml(spec, universe, choice, chosen), nl=False)
+        return
+    deltas = {spec.budget.delta, *(DELTAS if len(choice) == 1 else ())}
+    rows = [_described(o, deltas, coverages) for o in choice]
+    prices = [_price(choice[1].plan, place, m, coverages[0]) for place, m in wished.items()]
+    if as_json:
+        click.echo(
+            json.dumps({"name": spec.run.name, "universe": universe, "prices": prices, "options": rows}, indent=2)
+        )
+        return
+    console().print(
+        options_table(f"{spec.run.name}: {universe}, margins of error", rows, spec.terms.mechanism.currency)
+    )
+    for p in prices:
+        click.echo(p["says"])
+
+
+def _wishes(option: str, texts: Sequence[str]) -> list[tuple[str, Place, str]]:
+    """The text of each wish, the level and query that it names, and its value."""
+    out: list[tuple[str, Place, str]] = []
+    for text in texts:
+        place, equals, value = text.rpartition("=")
+        level, colon, query = place.partition(":")
+        if not (equals and colon and level.strip() and query.strip()):
+            raise UserError(
+                f"{text!r} is not LEVEL:QUERY=VALUE", where=option, remedy="write for instance Tract:total=5"
+            )
+        at = (level.strip(), " * ".join(factor.strip() for factor in query.split("*")))
+        if at in {p for _, p, _ in out}:
+            raise UserError(f"{place!r} is there twice", where=option)
+        out.append((text, at, value.strip()))
+    return out
+
+
+def _whole(value: str, text: str) -> int:
+    if not value.isdecimal():
+        raise UserError(f"a margin of error is a whole number, 0 or more; {value!r} is not", where=f"--margin {text}")
+    return int(value)
+
+
+def _price(plan: Plan, place: Place, most: int, coverage: float) -> dict[str, Any]:
+    """What a margin of error costs, and what it would by the convention of SafeTab-P."""
+    cost = least_cost(plan.mechanism, plan.neighbours, most, coverage)
+    currency = plan.mechanism.currency
+    says = f"{place[0]}:{place[1]} within {most} at {100 * coverage:g} %: {currency} = {float(cost):.6g}"
+    out = {"level": place[0], "query": place[1], "margin": most, "coverage": coverage, currency: str(cost)}
+    if currency == "rho" and most > 0:
+        out["rho_normal"] = normal_cost(plan.neighbours, most, coverage)
+        says += f" (by the normal bound of SafeTab-P, section 6.1: {out['rho_normal']:.6g})"
+    return out | {"says": says}
+
+
+def _described(option: Option, deltas: set[Fraction], coverages: Sequence[float]) -> dict[str, Any]:
+    """A plan as data: its cost, its guarantee, and the margins of each draw at each coverage."""
+    plan = option.plan
+    scale = "sigma_sq" if plan.mechanism.currency == "rho" else "scale"
+    lines = [
+        {"level": d.level, "query": d.query, plan.mechanism.currency: str(d.cost), scale: str(d.scale),
+         "margins": {str(c): margins_of.margin(plan.mechanism, d, c) for c in coverages}}
+        for d in plan.draws
+    ]  # fmt: skip
+    promise = guarantee(plan.mechanism, noise(plan.draws, plan.neighbours.sensitivity), deltas)
+    return {"name": option.name, "says": option.says, plan.mechanism.currency: str(plan.cost), "guarantee": promise,
+            "coverages": [str(c) for c in coverages], "plan": lines}  # fmt: skip
+
+
+def _toml(spec: RunSpec, universe: str, choice: Sequence[Option], name: str) -> str:
+    found = {o.name: o.plan for o in choice}
+    if name not in found:
+        raise UserError(f"there is no plan {name!r} here", where="--toml", remedy=f"choose from {', '.join(found)}")
+    return budget_toml(spec, universe, found[name])

@@ -1,0 +1,279 @@
+"""What an intruder learns: from one count or several, from the levels above, from a plan, from a run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, NoReturn
+
+import click
+
+from das import pipeline
+from das import risk as intruder
+from das.cli.options import PATH, guarded, json_option, load
+from das.console import console, records_table
+from das.errors import UserError
+from das.files.run_directory import RunDirectory, create_private, write_json
+from das.model.budget import Neighbours
+from das.report.risk import FORMATS, draw
+from das.risk import exposure
+from das.risk.figures import FIGURES
+from das.risk.hierarchy import METHODS
+from das.spec.exact import exact
+
+PRIORS = (Fraction(1, 2), Fraction(1, 5), Fraction(1, 10), Fraction(1, 50))
+
+
+class _Number(click.ParamType):
+    """An exact number: 1/2, 0.099, 1e-3."""
+
+    name = "number"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Fraction:
+        try:
+            return exact(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+class _Prior(_Number):
+    """A probability that is not 0: the risk is a ratio to it."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Fraction:
+        prior = super().convert(value, param, ctx)
+        if not 0 < prior <= 1:
+            self.fail(f"{value} is no prior probability: it is above 0, and between 0 and 1", param, ctx)
+        return prior
+
+
+class _Upper(click.ParamType):
+    """The prior of the upper count: uniform, uniform:10, point:25, or weights:3,2,1."""
+
+    name = "prior"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> intruder.UpperPrior:
+        if not isinstance(value, str):
+            return value
+        kind, _, rest = value.partition(":")
+        try:
+            if kind == "uniform":
+                return intruder.Uniform(int(rest) if rest else None)
+            if kind == "point":
+                return intruder.Point(int(rest))
+            return intruder.Weights([float(exact(w)) for w in rest.split(",")]) if kind == "weights" else _unknown()
+        except ValueError:
+            self.fail(f"{value!r} is none of uniform, uniform:10, point:25, weights:3,2,1", param, ctx)
+
+
+def _unknown() -> NoReturn:
+    raise ValueError
+
+
+NUMBER, PRIOR = _Number(), _Prior()
+
+
+class _OrPath(click.Group):
+    """``das risk PATH`` is ``das risk report PATH``."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        known = args[0] in self.commands or args[0].startswith("-")
+        return super().resolve_command(ctx, args if known else ["report", *args])
+
+
+@click.group(cls=_OrPath)
+def risk() -> None:
+    """What an intruder learns. `das risk PATH` reports on a finished run, or on the plan of a configuration."""
+
+
+def _costs(function: Callable[..., None]) -> Callable[..., None]:
+    for option in (
+        click.option("--prior", "priors", type=PRIOR, multiple=True, default=PRIORS, help="Repeatable; 1/2, 1/5, 1/10 and 1/50 if not given."),
+        click.option("--neighbours", type=click.Choice([n.value for n in Neighbours]), default="unbounded", show_default=True,
+                     help="What the cost is counted in: sigma^2 = 1/(2 rho) (unbounded) or 1/rho (bounded)."),
+        click.option("--epsilon", type=NUMBER, multiple=True, help="Cost of a two-sided geometric measurement."),
+        click.option("--rho", type=NUMBER, multiple=True, help="Cost of a discrete Gaussian measurement; several: the target is unique at several levels."),
+    ):  # fmt: skip
+        function = option(function)
+    return json_option(function)
+
+
+@risk.command()
+@click.argument("path", type=PATH)
+@click.option("--public", is_flag=True, help="From the plan of a run alone; needs nothing confidential.")
+@click.option("--prior", "priors", type=PRIOR, multiple=True, default=PRIORS,
+              help="What the intruder believes beforehand; repeatable. 1/2, 1/5, 1/10 and 1/50 if not given.")  # fmt: skip
+@click.option("--query", "queries", multiple=True, default=("detailed",), show_default=True,
+              help="Measured queries; of the first, persons unique at several levels too.")  # fmt: skip
+@json_option
+@guarded
+def report(path: Path, public: bool, priors: Sequence[Fraction], queries: Sequence[str], as_json: bool) -> None:
+    """The risk of a run's unique persons (confidential), or what its plan alone says (a configuration, or --public)."""
+    levels = [float(p) for p in priors]
+    if path.is_dir() and not public:
+        rows = _of_run(path, levels, queries)
+        directory = RunDirectory(path)
+        create_private(directory.confidential)
+        target = directory.confidential / "risk" / "uniques.json"
+        write_json(target, {"rows": rows})
+        _print("Unique persons: the intruder's posterior of the truth (confidential)", rows, as_json)
+        if not as_json:
+            click.echo(f"written: {target}")
+        return
+    config = path / "release" / "spec.toml" if path.is_dir() else path
+    if not config.is_file():
+        raise UserError("is neither a command of das risk, nor the folder of a run, nor a configuration", where=path,
+                        remedy="see das risk --help")  # fmt: skip
+    plan = load(config, ()).persons.plan
+    found = [vars(o) for o in exposure.outlook(plan, levels, query=queries[0]) if o.query in queries]
+    _check_found(found, queries)
+    _print("What the plan says of an intruder (public)", found, as_json)
+
+
+def _of_run(run: Path, priors: Sequence[float], queries: Sequence[str]) -> list[dict[str, Any]]:
+    opened, known = pipeline.truth_of(run)
+    u = opened.spec.persons
+    given = (known[u.name], opened.source(u), u.plan, opened.spine, u.schema)
+    if not set(queries) & {d.query for d in u.plan.draws}:
+        _check_found([], queries)
+    rows = []
+    for prior in priors:
+        rows += exposure.exposure(*given, prior=prior, queries=queries)
+        rows += exposure.ladder(*given, prior=prior, query=queries[0])
+    return [vars(r) for r in rows]
+
+
+def _check_found(rows: Sequence[Mapping[str, Any]], queries: Sequence[str]) -> None:
+    if not rows:
+        raise UserError(f"{queries[0]!r} is not measured", where="--query", remedy="see das check for what is")
+
+
+@risk.command()
+@click.option("--x", "published", type=int, multiple=True, required=True, help="A noisy count; repeatable.")
+@click.option("--known", type=int, default=0, show_default=True, help="Records in the cell beside the target's.")
+@_costs
+@guarded
+def posterior(published: Sequence[int], known: int, rho: Sequence[Fraction], epsilon: Sequence[Fraction],
+              neighbours: str, priors: Sequence[Fraction], as_json: bool) -> None:  # fmt: skip
+    """The posterior, the risk and the probability of a published count (Kazan and Reiter, table 3)."""
+    cost = _one(rho, epsilon) | {"neighbours": Neighbours(neighbours)}
+    rows = [
+        {"x": x, "prior": float(p), "posterior": float(intruder.posterior(x, prior=p, known=known, **cost)),
+         "risk": float(intruder.ratio(x, prior=p, known=known, **cost)),
+         "probability": float(intruder.release_probability(x, known=known, **cost))}
+        for x in published for p in priors
+    ]  # fmt: skip
+    _print("Posterior that the target is there", rows, as_json)
+
+
+@risk.command()
+@_costs
+@guarded
+def marginal(rho: Sequence[Fraction], epsilon: Sequence[Fraction], neighbours: str, priors: Sequence[Fraction],
+             as_json: bool) -> None:  # fmt: skip
+    """The average posterior and risk over what may be published (table 4; several --rho: supplement, figure 1)."""
+    cost = _many(rho, epsilon) | {"neighbours": Neighbours(neighbours)}
+    values = [(float(p), float(intruder.joint_marginal_posterior(prior=float(p), **cost))) for p in priors]
+    rows = [{"prior": p, "marginal_posterior": m, "risk": m / p} for p, m in values]
+    _print("Average posterior where the target is there", rows, as_json)
+
+
+@risk.command()
+@_costs
+@guarded
+def decision(rho: Sequence[Fraction], epsilon: Sequence[Fraction], neighbours: str, priors: Sequence[Fraction],
+             as_json: bool) -> None:  # fmt: skip
+    """How often 0-1 loss decides for the truth, where the target is there (equation 19)."""
+    cost: dict[str, Any] = _many(rho, epsilon) | {"neighbours": Neighbours(neighbours)}
+    single = len([*rho, *epsilon]) == 1
+    if single:
+        cost = _one(rho, epsilon) | {"neighbours": Neighbours(neighbours)}
+    decide = intruder.decision_probability if single else intruder.joint_decision_probability
+    rows = [{"prior": float(p), "decision_probability": float(decide(prior=float(p), **cost))} for p in priors]
+    _print("Decisions for the truth", rows, as_json)
+
+
+def _two_levels(function: Callable[..., None]) -> Callable[..., None]:
+    for option in (
+        click.option("--method", type=click.Choice(METHODS), default="exact", show_default=True),
+        click.option("--upper", type=_Upper(), default="uniform", show_default=True,
+                     help="Prior of the upper count: uniform, uniform:10, point:25, weights:3,2,1."),
+        click.option("--prior", type=PRIOR, default="1/2", show_default=True),
+        click.option("--d", type=click.IntRange(1), required=True, help="Other units of the lower level."),
+        click.option("--rho2", type=NUMBER, required=True),
+        click.option("--rho1", type=NUMBER, required=True),
+    ):  # fmt: skip
+        function = option(function)
+    return json_option(function)
+
+
+@risk.command()
+@click.option("--x1", type=int, required=True, help="Noisy count of the target's unit.")
+@click.option("--x2", type=int, required=True, help="Noisy count one level up.")
+@click.option("--y1", type=int, required=True, help="Noisy counts of the other units, added up.")
+@click.option("--known", type=int, default=0, show_default=True)
+@_two_levels
+@guarded
+def hierarchical(as_json: bool, **given: Any) -> None:
+    """The posterior given two levels, of the lower and of the upper count (tables 5 to 7). Noise N(0, 1/(2 rho))."""
+    values, p = intruder.upper_posterior(**given)
+    likely = p > 5e-6
+    out = {"method": given["method"], "posterior": float(intruder.hierarchical_posterior(**given)),
+           "upper": {str(v): float(q) for v, q in zip(values[likely], p[likely], strict=True)}}  # fmt: skip
+    if as_json:
+        click.echo(json.dumps(out))
+        return
+    click.echo(f"P[X1 = {given['known'] + 1} | D] = {out['posterior']:.5f}  ({given['method']})")
+    _print("The upper count", [{"X2": int(v), "probability": float(q)} for v, q in zip(values[likely], p[likely])],
+           False)  # fmt: skip
+
+
+@risk.command()
+@click.option("--true-x1", type=int, default=1, show_default=True)
+@click.option("--true-x2", type=int, default=1, show_default=True)
+@click.option("--known", type=int, default=0, show_default=True)
+@_two_levels
+@guarded
+def changes(true_x1: int, true_x2: int, as_json: bool, **given: Any) -> None:
+    """How often the level above changes the intruder's decision, and which way (section 4.3.1)."""
+    made = intruder.decisions(intruder.Truth(true_x1, true_x2), **given)
+    _print("Share of all that may be published", [{"method": given["method"]} | vars(made)], as_json)
+
+
+@risk.command()
+@click.option("--out", type=PATH, required=True, help="Folder to write to.")
+@click.option("--format", "kind", type=click.Choice(FORMATS), default="svg", show_default=True)
+@click.option("--only", type=click.Choice(list(FIGURES)), multiple=True, help="These figures alone.")
+@guarded
+def figures(out: Path, kind: str, only: Sequence[str]) -> None:
+    """Draw the figures of Kazan and Reiter and of their supplement again, from exact numbers."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"cannot be created ({error.strerror})", where=out, remedy="choose another --out") from None
+    for name in only or FIGURES:
+        path = out / f"{name}.{kind}"
+        path.write_bytes(draw(FIGURES[name](), kind))
+        click.echo(path)
+
+
+def _one(rho: Sequence[Fraction], epsilon: Sequence[Fraction]) -> dict[str, Any]:
+    if len(rho) + len(epsilon) != 1:
+        raise UserError("give one --rho or one --epsilon", where="das risk")
+    return {"rho": float(rho[0])} if rho else {"epsilon": float(epsilon[0])}
+
+
+def _many(rho: Sequence[Fraction], epsilon: Sequence[Fraction]) -> dict[str, Any]:
+    if bool(rho) == bool(epsilon):
+        raise UserError("give --rho or --epsilon, once for each level", where="das risk")
+    return {"rho": [float(r) for r in rho]} if rho else {"epsilon": [float(e) for e in epsilon]}
+
+
+def _print(title: str, rows: Sequence[Mapping[str, Any]], as_json: bool) -> None:
+    if as_json:
+        click.echo(json.dumps([dict(r) for r in rows]))
+    else:
+        console().print(records_table(title, rows))

@@ -1,0 +1,258 @@
+"""The least-squares problem of one family: some siblings, given their parent's published counts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from das.model.constraint import Bounds
+from das.model.query import Query
+from das.model.solution import Certificate
+from das.solve import FEASIBLE, children_qp
+
+Array = NDArray[np.float64]
+Rows = NDArray[Any]
+
+#: Noise of less variance is no noise: an integer answer is then right but once in a hundred. Weighing it
+#: more would change nothing but the conditioning (at rho = 1000 variances of 1e-21 occur).
+LEAST_VARIANCE = 0.01
+
+
+@dataclass(frozen=True)
+class Method:
+    """How to estimate a level: its queries in passes, and the tolerance that carries answers over."""
+
+    passes: tuple[tuple[str, ...], ...]
+    tolerance: float = 0.1
+    accuracy: float = 1e-6
+
+
+@dataclass(frozen=True)
+class Answers:
+    """Noisy answers of one query for a few units: values ``(units, answers)``, variance ``(units,)``."""
+
+    query: Query
+    values: NDArray[np.int64]
+    variance: Array
+
+    def rows(self, a: int, b: int) -> Answers:
+        return Answers(self.query, self.values[a:b], self.variance[a:b])
+
+    def some(self, keep: NDArray[np.bool_]) -> Answers:
+        return Answers(self.query, self.values[keep], self.variance[keep])
+
+
+@dataclass
+class Family:
+    """One parent's problem. ``parent`` is ``None`` at the root."""
+
+    cell: NDArray[np.int64]
+    parent: NDArray[np.int64] | None
+    bounds: Bounds
+    measured: Mapping[str, Answers]
+    certificate: Certificate = field(default_factory=Certificate)
+
+    def solve(self, method: Method) -> tuple[Array, Certificate]:
+        x = np.zeros((len(self.bounds.lower), len(self.cell)))
+        if not len(self.cell):
+            return x, self.certificate
+        able = self._able()
+        if not able.any():  # the root of nobody
+            return x, self.certificate
+        if self.parent is not None and able.sum() == 1:
+            x[able] = self.parent
+            return x, self.certificate
+        inner = self._restricted(able, self.bounds.some(able))
+        x[able] = inner._passes(method)
+        return x, inner.certificate
+
+    def _restricted(self, able: NDArray[np.bool_], bounds: Bounds) -> Family:
+        """The same problem for some of the children."""
+        return Family(self.cell, self.parent, bounds, {q: a.some(able) for q, a in self.measured.items()})
+
+    def _able(self) -> NDArray[np.bool_]:
+        """Children that may hold somebody of the parent's."""
+        able: NDArray[np.bool_] = np.any(self.bounds.upper[:, np.unique(self.bounds.group[self.cell])] > 0, axis=1)
+        if self.bounds.joint is not None:
+            able &= self.bounds.joint.total[self.bounds.joint.part] > 0
+        return able if self.bounds.total is None else able & (self.bounds.total > 0)
+
+    def _passes(self, method: Method) -> Array:
+        carried: list[tuple[Query, Array]] = []
+        for names in method.passes:
+            answers = [self.measured[n] for n in names]
+            last = names is method.passes[-1]
+            if not last and self.bounds.total is not None and names == ("total",):
+                continue  # known exactly: nothing to estimate
+            if not last and self.parent is not None and all(self._coarse(a.query) for a in answers):
+                x = self._spread(self._solve_groups(answers, carried, method))
+            else:
+                x = self._solve_cells(answers, carried, method)
+            carried += [(a.query, sum_to(x, a.query.index[self.cell], a.query.answers)) for a in answers]
+        return x
+
+    def _coarse(self, query: Query) -> bool:
+        """True if the query tells no more than the dwelling group."""
+        group = self.bounds.group[self.cell]
+        pairs = np.unique(group * query.answers + query.index[self.cell])
+        return len(pairs) == len(np.unique(group))
+
+    # --- one pass ------------------------------------------------------------------------------------------
+
+    def _solve_cells(self, answers: Sequence[Answers], carried: list[tuple[Query, Array]], method: Method) -> Array:
+        group = self.bounds.group[self.cell]
+        index = [a.query.index[self.cell] for a in answers]
+        rows, lower, upper = self._group_rows(group)
+        for query, target in carried:
+            at, position = np.unique(query.index[self.cell], return_inverse=True)
+            rows.append(position[None, :] == np.arange(len(at))[:, None])
+            lower.append(target[:, at] - method.tolerance)
+            upper.append(target[:, at] + method.tolerance)
+        return self._qp(answers, index, self.parent, group, rows, lower, upper, method)
+
+    def _solve_groups(self, answers: Sequence[Answers], carried: list[tuple[Query, Array]], method: Method) -> Array:
+        """The same on dwelling groups: one variable for each group that the parent has."""
+        assert self.parent is not None
+        present, position = np.unique(self.bounds.group[self.cell], return_inverse=True)
+        one_cell = np.array([self.cell[position == g][0] for g in range(len(present))])
+        index = [a.query.index[one_cell] for a in answers]
+        parent = np.bincount(position, weights=self.parent, minlength=len(present))
+        rows, lower, upper = self._group_rows(present)
+        for query, target in carried:
+            at, where = np.unique(query.index[one_cell], return_inverse=True)
+            rows.append(where[None, :] == np.arange(len(at))[:, None])
+            lower.append(target[:, at] - method.tolerance)
+            upper.append(target[:, at] + method.tolerance)
+        return self._qp(answers, index, parent, present, rows, lower, upper, method)
+
+    def _group_rows(self, group: NDArray[np.intp]) -> tuple[list[Rows], list[Rows], list[Rows]]:
+        """Rows, lower and upper bounds that can bind, over variables with the dwelling groups ``group``. Without
+        the reach of subsets and joint totals, which :meth:`_least_squares` sees to."""
+        rows: list[Rows] = []
+        lower: list[Rows] = []
+        upper: list[Rows] = []
+        present = np.unique(group)
+        held = None
+        if self.parent is not None:
+            held = np.bincount(self.bounds.group[self.cell], weights=self.parent, minlength=self.bounds.groups)
+        for g in present:
+            low, high = self.bounds.lower[:, g], self.bounds.upper[:, g]
+            binding = np.zeros(0, bool) if held is None else (high > 0) & (high < held[g])
+            if (low > 0).any() or held is None or binding.any():
+                rows.append((group == g)[None, :])
+                lower.append(low[:, None])
+                upper.append(high[:, None])
+        if self.bounds.total is not None:
+            rows.append(np.ones((1, len(group))))
+            lower.append(self.bounds.total[:, None])
+            upper.append(self.bounds.total[:, None])
+        return rows, lower, upper
+
+    def _qp(
+        self,
+        answers: Sequence[Answers],
+        index: Sequence[NDArray[np.intp]],
+        parent: NDArray[np.generic] | None,
+        group: NDArray[np.intp],
+        rows: list[Rows],
+        lower: list[Rows],
+        upper: list[Rows],
+        method: Method,
+    ) -> Array:
+        gram, rhs = normal_equations([(i, a.values, a.variance) for i, a in zip(index, answers, strict=True)])
+        return self._least_squares(gram, rhs, parent, group, rows, lower, upper, method)
+
+    def _least_squares(
+        self,
+        gram: Array,
+        rhs: Array,
+        parent: NDArray[Any] | None,
+        group: NDArray[np.intp],
+        rows: list[Rows],
+        lower: list[Rows],
+        upper: list[Rows],
+        method: Method,
+    ) -> Array:
+        """The solution over variables with the dwelling groups ``group``, within reach.
+
+        There may be hundreds of subsets, of which hardly any binds: rows are added for those alone that the solution
+        without them exceeds. The last solution is optimal without the rows left out and meets them, hence optimal.
+        """
+        support = self.bounds.upper[:, group] > 0
+        joint = self.bounds.joint
+        exceeded = np.zeros(0, dtype=np.intp)
+        while True:
+            at, low, high = self._with_reach(exceeded, group, rows, lower, upper)
+            solution = children_qp(
+                gram,
+                rhs,
+                None if parent is None else parent.astype(float),
+                groups=np.concatenate(at).astype(float) if at else None,
+                lower=np.concatenate(low, axis=1).astype(float) if at else None,
+                upper=np.concatenate(high, axis=1).astype(float) if at else None,
+                support=None if support.all() else support,
+                parts=None if joint is None else joint.part,
+                totals=None if joint is None else joint.total,
+                tol=method.accuracy,
+            )
+            more = self._exceeded(solution.x.astype(float), group, exceeded)
+            if not len(more):
+                self.certificate = self.certificate.add(solution)
+                return solution.x.astype(float)
+            exceeded = np.concatenate([exceeded, more])
+
+    def _with_reach(
+        self, subset: NDArray[np.intp], group: NDArray[np.intp], rows: list[Rows], lower: list[Rows], upper: list[Rows]
+    ) -> tuple[list[Rows], list[Rows], list[Rows]]:
+        """Rows and bounds with those of some subsets of the dwelling groups besides."""
+        if not len(subset) or self.bounds.reach is None:
+            return rows, lower, upper
+        free = np.full((len(self.bounds.lower), len(subset)), -np.inf)
+        member = (subset[:, None] >> group[None, :]) & 1
+        return [*rows, member], [*lower, free], [*upper, self.bounds.reach[:, subset]]
+
+    def _exceeded(self, x: Array, group: NDArray[np.intp], known: NDArray[np.intp]) -> NDArray[np.intp]:
+        """The subsets, but those ``known``, that some child's ``x`` exceeds most, and by more than the solver may."""
+        if self.bounds.reach is None:
+            return np.zeros(0, dtype=np.intp)
+        over = self.bounds.excess(sum_to(x, group, self.bounds.groups))
+        over[:, known] = -np.inf
+        return np.unique(over.argmax(axis=1)[over.max(axis=1) > FEASIBLE])
+
+    def _spread(self, y: Array) -> Array:
+        """Group sums to cells, in the proportions of the parent."""
+        assert self.parent is not None
+        _, position = np.unique(self.bounds.group[self.cell], return_inverse=True)
+        share = self.parent / np.bincount(position, weights=self.parent)[position]
+        return y[:, position] * share
+
+
+def normal_equations(
+    measured: Sequence[tuple[NDArray[np.intp], NDArray[np.int64], Array]],
+) -> tuple[Array, Array]:
+    r"""``G_c = sum_q Q'Q / Var_qc`` and ``b_c = sum_q Q'm_qc / Var_qc`` on some cells.
+
+    Each query is ``(index, values, variance)``: the answer of each cell ``(m,)``, values ``(units, answers)``,
+    variance ``(units,)`` (infinite: not measured). ``G`` is ``(m, m)`` if all units share their variances,
+    else ``(units, m, m)``; :math:`(Q'Q)_{kl} = 1` exactly where k and l have the same answer.
+    """
+    units, cells = len(measured[0][1]), len(measured[0][0])
+    shared = all((v == v[0]).all() for _, _, v in measured)
+    gram = np.zeros((cells, cells) if shared else (units, cells, cells))
+    rhs = np.zeros((units, cells))
+    for index, values, variance in measured:
+        weight = 1.0 / np.maximum(variance, LEAST_VARIANCE)
+        same = index[:, None] == index[None, :]
+        gram += weight[0] * same if shared else weight[:, None, None] * same
+        rhs += weight[:, None] * values[:, index]
+    return gram, rhs
+
+
+def sum_to(x: Array, index: NDArray[np.intp], answers: int) -> Array:
+    out = np.zeros((answers, len(x)))
+    np.add.at(out, index, x.T)
+    return out.T

@@ -1,0 +1,62 @@
+"""Two sources of errors side by side, and runs repeated."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from math import sqrt
+from statistics import mean, stdev
+
+from das.evaluate.bias import half_width
+from das.model.result import Comparison, ErrorRow, SummaryRow, SweepRow
+
+
+def compared(rows: Iterable[ErrorRow]) -> list[Comparison]:
+    """Noisy measurements beside published counts, for each level, query and class of the true count."""
+    found = {(r.level, r.query, r.bin, r.source): r for r in rows}
+    out = []
+    for (level, query, bin_, source), post in found.items():
+        if source != "postprocessed":
+            continue
+        n = found.get((level, query, bin_, "nmf"))
+        out.append(Comparison(
+            level, query, bin_, post.n, n.mae if n else None, n.expected_mae if n else None, post.mae,
+            post.mae / n.mae if n and n.mae else None, n.rmse if n else None, post.rmse, n.bias if n else None,
+            post.bias, post.bias_low, post.bias_high,
+        ))  # fmt: skip
+    return out
+
+
+def summary(rows: Sequence[SweepRow]) -> list[SummaryRow]:
+    """Means over the repeats of a sweep, with intervals over them: what a rerun would show, and no model of errors."""
+    groups: dict[tuple[object, ...], list[SweepRow]] = {}
+    noisy: dict[tuple[object, ...], float] = {}
+    for r in rows:
+        e = r.error
+        groups.setdefault((r.budget, r.method, e.level, e.query, e.source, e.bin), []).append(r)
+        if e.source == "nmf":
+            noisy[r.budget, r.method, r.repeat, e.level, e.query, e.bin] = e.mae
+    return [_summary(group, noisy) for group in groups.values()]
+
+
+def _summary(group: Sequence[SweepRow], noisy: dict[tuple[object, ...], float]) -> SummaryRow:
+    first, errors = group[0], [r.error for r in group]
+    e = errors[0]
+    mae, bias = _spread([x.mae for x in errors]), _spread([x.bias for x in errors])
+    differences = []
+    if e.source == "postprocessed":
+        keys = [(r.budget, r.method, r.repeat, e.level, e.query, e.bin) for r in group]
+        differences = [r.error.mae - noisy[k] for r, k in zip(group, keys, strict=True) if k in noisy]
+    difference = _spread(differences) if differences else (None, None, None)
+    return SummaryRow(
+        first.budget, first.method, e.level, e.query, e.source, e.bin, len(group), e.n, *mae, e.expected_mae,
+        sqrt(mean(x.rmse**2 for x in errors)), *bias, *difference,
+    )  # fmt: skip
+
+
+def _spread(values: Sequence[float]) -> tuple[float, float | None, float | None]:
+    """The mean of independent runs, and its interval at 95 % where there are several."""
+    centre = mean(values)
+    if len(values) < 2:
+        return centre, None, None
+    reach = half_width(stdev(values) / sqrt(len(values)), len(values))
+    return centre, centre - reach, centre + reach

@@ -1,0 +1,80 @@
+"""Results that cannot be, or hardly: how often in the truth, and how often as published.
+
+Conditions and universes are those of the Bureau's *Impossible & Improbable* tables (numbers in brackets: its
+Inconsistency Tables of 2023-04-03). Persons and housing units are measured and solved apart, so nothing but chance
+keeps them together; what it costs is shown here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from das.model.histogram import Histogram
+from das.model.result import ImpossibleRow
+from das.model.schema import H1, Schema
+
+Counts = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class _Lowest:
+    """What is counted of each lowest unit; ``None`` where the run does not say."""
+
+    persons: Counts
+    adults: Counts | None
+    household: Counts | None
+    occupied: Counts | None
+    housing: Counts | None
+
+
+def impossible(
+    truth: Mapping[str, Histogram], published: Mapping[str, Histogram], schemas: Mapping[str, Schema], level: str
+) -> list[ImpossibleRow]:
+    """Rows of ``impossible.csv``, for the lowest level; by universe: ``persons``, and ``units`` where there are any.
+    Conditions that the schemas do not speak of are left out."""
+    true, out = _counted(truth, schemas), _counted(published, schemas)
+    before, after = _conditions(true, true), _conditions(out, true)
+    return [
+        ImpossibleRow(name, level, *(int(np.count_nonzero(x)) for x in (of, of & met, of_out, of_out & met_out)))
+        for (name, (of, met)), (of_out, met_out) in zip(before.items(), after.values(), strict=True)
+    ]
+
+
+def _counted(histograms: Mapping[str, Histogram], schemas: Mapping[str, Schema]) -> _Lowest:
+    h, schema = histograms["persons"], schemas["persons"]
+    names = [a.name for a in schema.attributes]
+    adults = h.answer(schema.query("votingage"))[:, 1] if "votingage" in names else None
+    household = h.answer(schema.query(schema.dwelling))[:, 0] if schema.dwelling else None
+    occupied = housing = None
+    if "units" in histograms and schemas["units"].attributes == H1.attributes:
+        housing, occupied = histograms["units"].totals(), histograms["units"].answer(H1.query("h1"))[:, 1]
+    return _Lowest(h.totals(), adults, household, occupied, housing)
+
+
+def _conditions(x: _Lowest, true: _Lowest) -> dict[str, tuple[Flags, Flags]]:
+    """Of each condition, which units are in its universe, and which meet it."""
+    found: dict[str, tuple[Flags, Flags]] = {}
+    if x.adults is not None:
+        somebody = x.persons > 0
+        if x.household is not None:
+            somebody &= x.household == x.persons
+        found["children only (18)"] = somebody, x.adults == 0
+    if x.occupied is None or x.housing is None or true.housing is None or true.occupied is None:
+        return found
+    found["more occupied than housing units"] = true.housing >= 0, x.occupied > true.housing
+    found["all housing units occupied, not so in truth (22)"] = (
+        x.housing >= 0, (x.housing > 0) & (x.occupied == x.housing) & (true.occupied < true.housing))  # fmt: skip
+    found["all housing units vacant, not so in truth (23)"] = (
+        x.housing >= 0, (x.housing > 0) & (x.occupied == 0) & (true.occupied > 0))  # fmt: skip
+    if x.household is not None:
+        lived_in = x.occupied > 0
+        found["fewer persons in households than occupied units (3)"] = lived_in, x.household < x.occupied
+        found["persons in households, no occupied unit (4)"] = x.household > 0, x.occupied == 0
+        found["occupied units, nobody in households (5)"] = lived_in, x.household == 0
+        found["more than 10 persons a household (19)"] = lived_in, x.household > 10 * x.occupied
+    return found

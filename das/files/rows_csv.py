@@ -1,0 +1,73 @@
+"""Frozen rows as CSV: a column for each field, every digit kept, ``None`` an empty field."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import fields
+from operator import attrgetter
+from pathlib import Path
+from typing import Any, TypeVar, get_type_hints
+
+from das.errors import InputError
+
+Row = TypeVar("Row")
+
+
+def columns(kind: type) -> tuple[str, ...]:
+    """The fields of a row, in order."""
+    return tuple(f.name for f in fields(kind))
+
+
+def write(path: Path, header: Sequence[str], lines: Iterable[Sequence[object]]) -> Path:
+    """Write all lines under a temporary name, then give the true one."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f".{path.name}.partial")
+    try:
+        with partial.open("w", newline="", encoding="utf-8") as file:
+            out = csv.writer(file, lineterminator="\n")
+            out.writerow(header)
+            out.writerows(lines)
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+    return path
+
+
+def write_rows(path: Path, kind: type[Row], rows: Iterable[Row]) -> Path:
+    """Rows of one kind."""
+    return write(path, columns(kind), map(attrgetter(*columns(kind)), rows))
+
+
+def read_rows(path: Path, kind: type[Row], what: str) -> list[Row]:
+    """Rows of one kind back from their file.
+
+    Raises:
+        InputError: no such file, another header, or a line that is not a row, with its number.
+    """
+    parse = [_parser(hint) for hint in get_type_hints(kind).values()]
+    remedy = "run the evaluation again: `das evaluate RUN_DIR`"
+    try:
+        with path.open(newline="", encoding="utf-8") as file:
+            lines = csv.reader(file)
+            if tuple(header := next(lines, [])) != columns(kind):
+                raise InputError(f"the columns are {header}, not {', '.join(columns(kind))}", where=path, remedy=remedy)
+            return [_row(kind, parse, line, f"{path}, line {lines.line_num}") for line in lines]
+    except (OSError, UnicodeDecodeError, csv.Error) as e:
+        raise InputError(f"not readable as {what} ({e})", where=path, remedy=remedy) from None
+
+
+def _row(kind: type[Row], parse: Sequence[Callable[[str], Any]], line: list[str], where: str) -> Row:
+    if len(line) != len(parse):
+        raise InputError(f"{len(line)} fields, not {len(parse)}", where=where)
+    try:
+        return kind(*(p(text) for p, text in zip(parse, line, strict=True)))
+    except ValueError as e:
+        raise InputError(f"not a number ({e})", where=where) from None
+
+
+def _parser(hint: Any) -> Callable[[str], Any]:
+    """What reads a field: text, a whole number, a number; an empty field is ``None`` where that is allowed."""
+    kinds = set(getattr(hint, "__args__", (hint,)))
+    one = next(k for k in (str, int, float) if k in kinds)
+    return (lambda text: one(text) if text else None) if type(None) in kinds else one

@@ -1,0 +1,54 @@
+"""A figure as numbers and words, before anything is drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One line."""
+
+    label: str
+    x: Sequence[float]
+    y: Sequence[float]
+    dashed: bool = False
+    points: bool = False
+
+
+@dataclass(frozen=True)
+class Curves:
+    """A panel of lines. ``marks``: vertical or horizontal reference lines, each ``(axis, value, words)``."""
+
+    title: str
+    x_label: str
+    y_label: str
+    curves: Sequence[Curve]
+    log_x: bool = False
+    log_y: bool = False
+    marks: Sequence[tuple[str, float, str]] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Tiles:
+    """A panel of tiles: ``classes[i, j]`` is the number of one of ``words`` at ``y[i]``, ``x[j]``; ordered classes."""
+
+    title: str
+    x_label: str
+    y_label: str
+    x: Sequence[int]
+    y: Sequence[int]
+    classes: NDArray[np.int64] = field(repr=False)
+    words: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class FigureData:
+    """Panels side by side (``Curves``) or below each other (``Tiles``)."""
+
+    name: str
+    panels: Sequence[Curves | Tiles]

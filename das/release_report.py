@@ -1,0 +1,58 @@
+"""``release/report.html``, from the files of a release and the counts that were published from them.
+
+Like ``das.post``, nothing here can see the truth; ``das estimate --from`` writes the same page again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from das.accounting import margins
+from das.files import run_directory
+from das.model.histogram import Histogram
+from das.post import Opened
+from das.report.answers import Shown, World, gather
+from das.report.facts import facts
+from das.report.release_figures import Measured
+from das.report.release_page import release_html
+from das.spec import Universe
+
+NAME = "report.html"
+
+
+def shown(release: Opened, published: Mapping[str, Mapping[str, Histogram]]) -> Shown:
+    """What the pages show of a release; ``published`` are its counts by universe and level."""
+    privacy = run_directory.read_json(release.folder / "privacy.json")
+    spec, spine = release.spec, release.spine
+    worlds = [
+        World(u.name, u.schema, u.plan, published[u.name], release.source(u), _exact(privacy, u.name, spine.levels))
+        for u in spec.universes
+    ]
+    return gather(spine, worlds)
+
+
+def write(release: Opened, what: Shown, out: Path) -> None:
+    """Write the page under ``out``."""
+    privacy, spec = run_directory.read_json(release.folder / "privacy.json"), release.spec
+    draws = {u.name: _draws(release, u) for u in spec.universes}
+    said = [*privacy.get("what_this_means", ()), *privacy.get("notes", ())]
+    page = release_html(what, facts(spec.run.name, spec.persons.schema.name, privacy), draws, says=said,
+                        privacy_page=(out / "privacy.html").is_file())  # fmt: skip
+    run_directory.write_text(out / NAME, page)
+
+
+def _exact(privacy: Mapping[str, Any], universe: str, levels: Sequence[str]) -> frozenset[str]:
+    """Levels whose totals are invariant: where the statement says so, and all above, which are their sums."""
+    said = [levels.index(c["level"]) for c in privacy["outside_the_guarantee"]
+            if (c["universe"], c["query"], c["sign"]) == (universe, "total", "=")]  # fmt: skip
+    return frozenset(levels[: max(said, default=-1) + 1])
+
+
+def _draws(release: Opened, u: Universe) -> list[Measured]:
+    return [
+        Measured(u.name, r.level, r.query, release.spine.units(r.level), u.schema.query(r.query).answers,
+                 float(r.cost / u.plan.cost), r.margin)
+        for r in margins.table(u.plan)
+    ]  # fmt: skip

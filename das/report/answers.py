@@ -1,0 +1,176 @@
+"""What a page can carry of a release: the answers to small queries at every level, noisy beside published."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cache
+from math import acosh
+
+import numpy as np
+from numpy.typing import NDArray
+
+from das.accounting.margins import margin
+from das.errors import InputError
+from das.model.budget import Draw, Mechanism, Plan
+from das.model.histogram import Histogram
+from das.model.measurement import MeasurementSource
+from das.model.query import Query
+from das.model.schema import Schema
+from das.model.spine import Spine
+
+#: Answers that a page carries at most, over all units of all levels: some seven megabytes with noise and truth.
+ROOM = 3_000_000
+#: The largest query that is shown, and the largest where that is too much for the units of a level.
+LARGEST, SMALL = 64, 10
+#: The margin of a unit that was not measured.
+UNMEASURED = -1
+
+#: How a reader calls the records of a universe.
+RECORDS = {"units": "housing units"}
+
+Ints = NDArray[np.int64]
+Key = tuple[str, str, str]
+
+
+@dataclass(frozen=True, eq=False)
+class World:
+    """One universe as a release has it. ``exact``: levels whose totals are published without noise."""
+
+    name: str
+    schema: Schema
+    plan: Plan
+    published: Mapping[str, Histogram]
+    noisy: MeasurementSource
+    exact: frozenset[str]
+
+
+@dataclass(frozen=True, eq=False)
+class Answers:
+    """One query at one level: ``published`` and ``noisy`` of shape ``(units, answers)``.
+
+    ``margin`` of shape ``(units,)`` is that of one noisy answer at 95 %, -1 where a unit was not measured;
+    without any measurement it and ``noisy`` are ``None``. ``exact``: the published answers are invariants.
+    Nothing in it depends on the truth.
+    """
+
+    universe: str
+    level: str
+    query: str
+    labels: tuple[str, ...]
+    published: Ints
+    noisy: Ints | None
+    margin: Ints | None
+    exact: bool
+
+    def __post_init__(self) -> None:
+        units, answers = self.published.shape
+        noisy_fits = self.noisy is None or self.noisy.shape == self.published.shape
+        margin_fits = self.margin is None or self.margin.shape == (units,)
+        if len(self.labels) != answers or not noisy_fits or not margin_fits:
+            raise InputError("labels, counts and noise differ in shape", where=f"{self.level}, {self.query}")
+        if (self.noisy is None) != (self.margin is None):
+            raise InputError("noise goes with its margin", where=f"{self.level}, {self.query}")
+
+    @property
+    def key(self) -> Key:
+        return self.universe, self.level, self.query
+
+    @property
+    def records(self) -> str:
+        """What is counted: persons, housing units."""
+        return RECORDS.get(self.universe, self.universe)
+
+    @property
+    def measured(self) -> NDArray[np.bool_]:
+        """Which units have a noisy value, ``(units,)``."""
+        return np.zeros(len(self.published), dtype=bool) if self.margin is None else self.margin >= 0
+
+
+@dataclass(frozen=True, eq=False)
+class Shown:
+    """The total of every level, and at the levels ``whole`` what the look-up has beside it."""
+
+    spine: Spine
+    answers: tuple[Answers, ...]
+    whole: tuple[str, ...]
+
+    def at(self, level: str) -> list[Answers]:
+        return [a for a in self.answers if a.level == level]
+
+    def total(self, universe: str, level: str) -> Answers:
+        return next(a for a in self.answers if a.key == (universe, level, "total"))
+
+    @property
+    def universes(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(a.universe for a in self.answers))
+
+
+def gather(spine: Spine, worlds: Sequence[World], room: int = ROOM) -> Shown:
+    """From the root down, the richest choice of queries that there is still room for.
+
+    All queries with at most 64 answers; else those with at most 10; else the totals. A level whose totals are
+    too many keeps them for the figures, but is not among ``whole``.
+    """
+    found: list[Answers] = []
+    whole = []
+    for level in spine.levels:
+        units = spine.units(level)
+        for most in (LARGEST, SMALL, 1):
+            chosen = [(w, q) for w in worlds for q in _queries(w, level, most)]
+            size = units * sum(q.answers for _, q in chosen)
+            if size <= room:
+                room -= size
+                whole.append(level)
+                break
+        found += [_read(w, q, level, units) for w, q in chosen]
+    return Shown(spine, tuple(found), tuple(whole))
+
+
+def _queries(world: World, level: str, most: int) -> Iterator[Query]:
+    """The total, every attribute by itself, and what was measured; of the small ones, small ones first."""
+    names = dict.fromkeys(["total", *(a.name for a in world.schema.attributes), *world.noisy.queries(level)])
+    queries = [q for q in map(world.schema.query, names) if q.answers <= most]
+    seen = set()
+    for q in sorted(queries, key=lambda q: q.answers):
+        if q.groupings not in seen and (q.answers > 1 or q.name == "total"):
+            seen.add(q.groupings)
+            yield q
+
+
+def _read(world: World, query: Query, level: str, units: int) -> Answers:
+    noisy, margins = None, None
+    same = [n for n in world.noisy.queries(level) if world.schema.query(n).groupings == query.groupings]
+    if same:
+        m = world.noisy.read(level, same[0], 0, units)
+        noisy, margins = m.values, _margins(world.plan, level, same[0], m.variance)
+    labels = tuple(", ".join(_shown(label, query)) or "total" for label in query.labels())
+    published = world.published[level].answer(query)
+    return Answers(world.name, level, query.name, labels, published, noisy, margins,
+                   query.name == "total" and level in world.exact)  # fmt: skip
+
+
+def _shown(label: tuple[str, ...], query: Query) -> list[str]:
+    return [x for x, g in zip(label, query.groupings, strict=True) if not g.is_total]
+
+
+def _margins(plan: Plan, level: str, query: str, variance: NDArray[np.float64]) -> Ints:
+    """Of each unit. Where all units have one variance it is that of the plan, whose scale is exact."""
+    distinct, at = np.unique(variance, return_inverse=True)
+    draw = next((d for d in plan.at(level) if d.query == query), None)
+    one = len(distinct) == 1 and draw is not None and np.isfinite(distinct[0])
+    scales = [draw.scale] if one and draw is not None else [_scale(plan.mechanism, float(v)) for v in distinct]
+    return np.array([_margin(plan.mechanism, s) for s in scales], dtype=np.int64)[at]
+
+
+def _scale(mechanism: Mechanism, variance: float) -> Fraction | None:
+    """The scale that gives a variance: sigma^2 is nearly it; the geometric has 1 / (cosh(1/b) - 1)."""
+    if not np.isfinite(variance):
+        return None
+    return Fraction(variance if mechanism is Mechanism.DISCRETE_GAUSSIAN else 1 / acosh(1 + 1 / variance))
+
+
+@cache
+def _margin(mechanism: Mechanism, scale: Fraction | None) -> int:
+    return UNMEASURED if scale is None else margin(mechanism, Draw("", "", Fraction(0), scale))

@@ -1,0 +1,75 @@
+"""``confidential/compare.html``: noisy measurements beside published counts, by query and by size of the true count."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import matplotlib as mpl
+from markupsafe import Markup
+from matplotlib.ticker import FuncFormatter, NullFormatter
+
+from das.model.result import CLASSES, Comparison
+from das.report import figures
+from das.report.template import environment
+
+
+def compare_page(rows: Sequence[Comparison], name: str) -> str:
+    """One self-contained page: for each level a panel of ratios and a panel of biases, then the table."""
+    levels = list(dict.fromkeys(r.level for r in rows))
+    panels = []
+    for i, level in enumerate(levels):
+        here = [r for r in rows if r.level == level and r.ratio is not None]
+        if here:
+            panels.append((level, Markup(_ratios(here, level, f"r{i}")), Markup(_biases(here, level, f"b{i}"))))
+    table = [r for r in rows if r.bin == "all"]
+    return environment().get_template("compare.html").render(name=name, panels=panels, rows=table)
+
+
+@mpl.rc_context(figures.STYLE)
+def _ratios(rows: Sequence[Comparison], level: str, name: str) -> str:
+    """MAE of the published counts over that of the measurements: a mark for each query, coarse to fine."""
+    every = [r for r in rows if r.bin == "all"]
+    fig, ax = figures.figure(4.6, 0.95 + 0.27 * len(every))
+    values = [max(r.ratio or 0, 1e-4) for r in every]
+    for y, (r, x) in enumerate(zip(every, values, strict=True)):
+        ax.plot([1, x], [y, y], color="#999999", linewidth=1.2, zorder=1)
+        ax.plot([x], [y], "s", color=figures.PUBLISHED, markersize=6)
+        if not r.ratio:
+            ax.annotate("no error", (x, y), (8, 0), textcoords="offset points", va="center", fontsize=8)
+    ax.axvline(1, color=figures.INK, linewidth=0.8)
+    ax.set_xscale("log")
+    ax.xaxis.set_major_formatter(FuncFormatter(figures.format_plain))
+    ax.xaxis.set_minor_formatter(NullFormatter())
+    ax.set_yticks(range(len(every)), [r.query for r in every])
+    ax.set_ylim(len(every) - 0.4, -0.6)
+    ax.grid(axis="y", visible=False)
+    ax.set_xlabel("MAE published / MAE noisy (log scale)")
+    figures.finish(fig, ax, figures.plain_name(level), legend=False)
+    return figures.svg(fig, name, f"Ratio of mean absolute errors by query: {level}")
+
+
+@mpl.rc_context(figures.STYLE)
+def _biases(rows: Sequence[Comparison], level: str, name: str) -> str:
+    """Mean error by class of the true count, with its interval, for the coarsest and the finest query."""
+    queries = list(dict.fromkeys(r.query for r in rows))
+    queries = list(dict.fromkeys([queries[0], queries[-1]]))
+    classes = [c for c in CLASSES if any(r.bin == c for r in rows)]
+    fig, ax = figures.figure(4.6, 2.9)
+    for k, (query, (colour, marker, _)) in enumerate(zip(queries, figures.SERIES, strict=False)):
+        at = {r.bin: r for r in rows if r.query == query}
+        found = [(i + 0.12 * k, at[c]) for i, c in enumerate(classes) if c in at]
+        reach = [[r.bias_published - r.bias_low if r.bias_low is not None else 0 for _, r in found],
+                 [r.bias_high - r.bias_published if r.bias_high is not None else 0 for _, r in found]]  # fmt: skip
+        ax.errorbar([x for x, _ in found], [r.bias_published for _, r in found], yerr=reach, fmt=marker, color=colour,
+                    label=f"{query}, published", capsize=3, markersize=5)  # fmt: skip
+        ax.plot([x for x, _ in found], [r.bias_noisy or 0.0 for _, r in found], marker, color=colour, markerfacecolor="white",
+                markersize=5, label=f"{query}, noisy", zorder=1)  # fmt: skip
+    ax.axhline(0, color=figures.INK, linewidth=0.8)
+    ax.set_yscale("symlog", linthresh=0.1)
+    ax.margins(x=0.06, y=0.1)
+    ax.yaxis.set_major_formatter(FuncFormatter(figures.format_plain))
+    ax.set_xticks(range(len(classes)), [c.replace("-", "–") for c in classes])
+    ax.set_xlabel("true count")
+    ax.set_ylabel("mean of published − true")
+    figures.finish(fig, ax, figures.plain_name(level), columns=2)
+    return figures.svg(fig, name, f"Bias by size of the true count: {level}")

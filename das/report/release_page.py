@@ -1,0 +1,114 @@
+"""``release/report.html``: what was measured and guaranteed, and the published numbers beside the noisy ones.
+
+A function of published values alone, and so as safe to publish as they are: no argument of it knows the truth.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from markupsafe import Markup
+
+from das.report import lookup, release_figures
+from das.report.answers import RECORDS, SMALL, Answers, Shown
+from das.report.facts import Facts
+from das.report.release_figures import Measured
+from das.report.template import environment
+
+#: Levels with no more units than this have them all listed.
+LISTED = 60
+
+
+def release_html(
+    shown: Shown, facts: Facts, draws: Mapping[str, Sequence[Measured]], *, says: Sequence[str] = (),
+    privacy_page: bool = False,
+) -> str:  # fmt: skip
+    """``draws`` are the measurements by universe; ``says`` what a reader of the privacy statement must know.
+
+    The same arguments give the same page: it holds no time and no name of a machine.
+    """
+    persons = draws["persons"]
+    page = environment().get_template("release.html")
+    return page.render(
+        confidential=False,
+        facts=facts,
+        levels=[(lv, shown.spine.units(lv)) for lv in shown.spine.levels],
+        says=says,
+        privacy_page=privacy_page,
+        plans={RECORDS.get(universe, universe): _grid(rows) for universe, rows in draws.items()},
+        budget_figures=[Markup(f) for f in release_figures.budget(persons)],
+        scale_figure=Markup(release_figures.scales(persons)),
+        totals=[_total(shown.total(u, lv)) for u in shown.universes for lv in shown.spine.levels],
+        root=_root(shown),
+        listed=[_listed(shown, lv) for lv in shown.whole if 1 < shown.spine.units(lv) <= LISTED],
+        beside_figures=[Markup(f) for f in release_figures.beside(shown)],
+        lookup=Markup(lookup.data(shown)),
+        left_out=[lv for lv in shown.spine.levels if lv not in shown.whole],
+    )
+
+
+def _grid(draws: Sequence[Measured]) -> dict[str, Any]:
+    """Queries down, those of few answers first, levels across."""
+    levels = list(dict.fromkeys(d.level for d in draws))
+    queries = {d.query: d.answers for d in sorted(draws, key=lambda d: d.answers)}
+    return {"levels": levels, "queries": queries, "at": {(d.query, d.level): d for d in draws}}
+
+
+def _total(a: Answers) -> dict[str, Any]:
+    published = a.published[:, 0]
+    return {
+        "records": a.records, "level": a.level, "units": len(published), "least": published.min(),
+        "middle": int(np.quantile(published, 0.5, method="inverted_cdf")), "most": published.max(),
+        "says": "exact" if a.exact else _margin(a),
+    }  # fmt: skip
+
+
+def _margin(a: Answers) -> str:
+    """In words: one margin, or the range of those of the units that were measured."""
+    if a.margin is None or not a.measured.any():
+        return "not measured"
+    low, high = a.margin[a.measured].min(), a.margin[a.measured].max()
+    return f"±{low:,}" if low == high else f"±{low:,} to ±{high:,}"
+
+
+def _root(shown: Shown) -> list[dict[str, Any]]:
+    """Every query of the root, answer by answer."""
+    return [
+        {
+            "caption": "Total" if a.query == "total" else a.query,
+            "records": a.records,
+            "rows": [(label, *_cells(a, 0, i)) for i, label in enumerate(a.labels)],
+        }
+        for a in shown.at(shown.spine.levels[0])
+    ]
+
+
+def _cells(a: Answers, unit: int, answer: int) -> tuple[int, str, str]:
+    """Published, noisy and its interval."""
+    published = int(a.published[unit, answer])
+    if a.noisy is None or a.margin is None or not a.measured[unit]:
+        return published, "exact" if a.exact else "not measured", f"{published:,}" if a.exact else "–"
+    noisy, margin = int(a.noisy[unit, answer]), int(a.margin[unit])
+    return published, _number(noisy), f"{_number(noisy - margin)} to {_number(noisy + margin)}"
+
+
+def _number(value: int) -> str:
+    return f"{value:,}".replace("-", "−")
+
+
+def _listed(shown: Shown, level: str) -> dict[str, Any]:
+    """The units of a small level: totals with their noise, and the published answers of small queries."""
+    totals = [a for a in shown.at(level) if a.query == "total"]
+    others = [a for a in shown.at(level) if 1 < len(a.labels) <= SMALL]
+    codes = shown.spine.codes[shown.spine.index(level)].tolist()
+    return {
+        "level": level,
+        "totals": [a.records for a in totals],
+        "groups": [(f"{a.query} ({a.records})", a.labels) for a in others],
+        "rows": [
+            (code, [_cells(a, u, 0) for a in totals], [int(v) for a in others for v in a.published[u]])
+            for u, code in enumerate(codes)
+        ],
+    }

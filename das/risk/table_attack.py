@@ -1,0 +1,284 @@
+r"""An intruder who reads the published tables of the blocks and writes down everybody's record.
+
+*What the tables determine.* A column is a sum of cells; a query is determined if each of its answers is a combination
+of columns (:func:`determines`). P1 to P4 determine voting age by Hispanic origin by race, 252 numbers a block; P5 with
+the total determines the dwelling type; nothing ties the two. So the intruder knows, for each block, a published count
+:math:`y_v` of every combination :math:`v` of *traits*, and the persons :math:`q_g` in each type of dwelling.
+
+*How sure he may be.* The published count is the true one, :math:`T_v`, and noise whose variance :math:`s^2` is
+public. Before he looks at the block he expects what its surroundings have, the block itself taken out:
+
+.. math:: p_v^{(l)} = \frac{n^{(l)}_v - y_v + \kappa\, p_v^{(l-1)}}{n^{(l)} - y + \kappa} ,
+
+from the root (even before it) down to the parent of the block; and :math:`T_v \sim \text{BetaBinomial}(N, A p_v,
+A(1 - p_v))` with :math:`N` the published population, because neighbours are alike. Bayes' rule gives
+
+.. math:: P[T_v = t \mid y_v] \propto P[T_v = t]\; e^{-(y_v - t)^2 / 2 s^2} .
+
+*The guess.* A multiset with :math:`g_v` copies of each record agrees with the truth in :math:`\sum_v \min(T_v, g_v)
+= \sum_v \sum_{k=1}^{g_v} [T_v \ge k]` records. Its expectation is greatest for the :math:`N` pairs :math:`(v, k)` with
+the largest :math:`P[T_v \ge k \mid y]`, and that probability is the confidence of record number :math:`k`. Dwellings
+are dealt out by the published counts, the commonest type to the surest records; they are taken as independent of the
+traits, and structural zeros are kept.
+
+*Two others beside him.* With :math:`s^2 = \infty` he is the *baseline*: he knows the block's published population and
+dwellings, and its surroundings, but not its own traits. With :math:`s^2 = 0` he takes the tables *at face value*.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from das.errors import InputError
+from das.model.histogram import Histogram
+from das.model.query import Query
+from das.model.schema import Schema
+from das.model.spine import Spine
+
+#: Persons that the composition of a level is worth as evidence for one below it (kappa).
+SHRINK = 10.0
+#: How alike the persons of a block are (A): small is alike.
+ALIKE = 10.0
+#: Records less probable than this are not guessed.
+LEAST = 0.01
+_WIDTH = 8.0  # standard deviations of noise on each side of a published count
+_AT_ONCE = 1 << 22  # probabilities held at once
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Tables:
+    """What the tables of one level say: ``traits``, a histogram of the cells of ``query``; ``dwellings``
+    ``(units, types)``; ``cell`` ``(traits, types)`` the cell of the schema that the two make."""
+
+    traits: Histogram
+    dwellings: Ints
+    cell: Ints
+    possible: NDArray[np.bool_]
+
+    def __post_init__(self) -> None:
+        if len(self.dwellings) != self.traits.units or self.cell.shape != (self.traits.cells, self.dwellings.shape[1]):
+            raise InputError("traits, dwellings and cells do not fit together", where="table attack")
+        wrong = np.flatnonzero(self.dwellings.sum(axis=1) != self.traits.totals())
+        if len(wrong) or self.dwellings.min(initial=0) < 0:
+            raise InputError(f"the tables disagree on how many persons unit {wrong[:1]} has", where="table attack",
+                             remedy="give all tables of one release")  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class Guess:
+    """Records, block by block and surest first: the ``nth`` (from 1) of its ``cell`` in ``unit``."""
+
+    unit: Ints
+    cell: Ints
+    nth: Ints
+    confidence: Floats
+
+
+# --- reading -------------------------------------------------------------------------------------------------
+
+
+def determines(columns: NDArray[np.generic], query: Query) -> Floats | None:
+    """The matrix R with R columns = query, ``(answers, columns)``; ``None`` where there is none.
+
+    ``columns`` is 0/1, ``(columns, cells)``: which cells each column of the tables adds up.
+    """
+    if query.answers > len(columns):
+        return None
+    c = columns.astype(float)
+    wanted = np.zeros((query.answers, c.shape[1]))
+    wanted[query.index, np.arange(c.shape[1])] = 1
+    out = wanted @ c.T @ np.linalg.pinv(c @ c.T, rcond=1e-10, hermitian=True)
+    return out if np.abs(out @ c - wanted).max() < 1e-7 else None
+
+
+def read(columns: NDArray[np.generic], values: Ints, schema: Schema) -> Tables:
+    """The traits and dwellings that tables determine. ``values`` is ``(units, columns)``.
+
+    Raises:
+        InputError: tables that do not determine them, or that contradict themselves.
+    """
+    detailed = schema.query("detailed")
+    if (r := determines(columns, detailed)) is not None:
+        traits = _counts(values, r)
+        dwellings = traits.totals()[:, None]
+        return Tables(traits, dwellings, np.arange(schema.cells)[:, None], schema.possible[:, None])
+    names = [a.name for a in schema.attributes if a.name != schema.dwelling]
+    if schema.dwelling is None or not names:
+        raise InputError("they do not determine the records of a unit", where="table attack")
+    traits_of, dwelling_of = schema.query(" * ".join(names)), schema.query(schema.dwelling)
+    total = np.concatenate([columns, np.ones((1, schema.cells))])  # the total is the sum of any partition
+    joint = determines(columns, traits_of)
+    with_total = determines(total, dwelling_of)
+    if joint is None or with_total is None:
+        raise InputError("they do not determine the traits, or not the dwellings", where="table attack",
+                         remedy="the attack wants P1 to P5, or a table of all attributes")  # fmt: skip
+    traits = _counts(values, joint)
+    everybody = np.concatenate([values, traits.totals()[:, None]], axis=1)
+    dwellings = np.rint(everybody @ with_total.T).astype(np.int64)
+    cell = np.empty((traits_of.answers, dwelling_of.answers), dtype=np.int64)
+    cell[traits_of.index, dwelling_of.index] = np.arange(schema.cells)
+    return Tables(traits, dwellings, cell, schema.possible[cell])
+
+
+def _counts(values: Ints, r: Floats) -> Histogram:
+    units, cells = len(values), len(r)
+    step = max(1, _AT_ONCE // cells)
+    found = []
+    for start in range(0, units, step):
+        dense = np.rint(values[start : start + step] @ r.T).astype(np.int64)
+        unit, cell = np.nonzero(dense)
+        found.append((unit + start, cell, dense[unit, cell]))
+    unit, cell, count = (np.concatenate(a) for a in zip(*found, strict=True))
+    if (count < 0).any():
+        raise InputError("they contradict themselves: a count of traits is negative", where="table attack")
+    return Histogram.of(units, cells, unit, cell, count)
+
+
+# --- the intruder --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class _Pairs:
+    """A unit and a combination of traits that it may have, with what is published and expected of it."""
+
+    unit: Ints
+    trait: Ints
+    published: Ints
+    share: Floats
+    persons: Ints
+
+
+def guess(tables: Tables, spine: Spine, variance: float | None) -> Guess:
+    """The best guess of everybody's record in the units of the lowest level. ``variance`` is that of a published
+    count; 0 takes the tables at face value, ``None`` is the baseline."""
+    if variance == 0:
+        h = tables.traits
+        unit, trait = np.repeat(h.unit, h.count), np.repeat(h.cell, h.count)
+        return _housed(tables, unit, trait, np.ones(len(unit)))
+    chances = _chances(_pairs(tables.traits, spine, variance is not None), variance)
+    unit, trait, nth, chance = (np.concatenate(a) for a in zip(*chances, strict=True))
+    order = np.lexsort((nth, -chance, unit))
+    unit, trait, chance = unit[order], trait[order], chance[order]
+    keep = _rank(unit) < tables.traits.totals()[unit]
+    return _housed(tables, unit[keep], trait[keep], chance[keep])
+
+
+def _pairs(h: Histogram, spine: Spine, informed: bool) -> _Pairs:
+    """Every unit with every combination of traits that may be there. Unless ``informed``, nothing about the traits of
+    the unit is in what comes out."""
+    if len(spine) < 2 or spine.units(spine.levels[-1]) != h.units:
+        raise InputError("the tables are not of the lowest level of the spine", where="table attack")
+    around = [(above.dense(), spine.up(spine.levels[-1], level)) for level, above in _ancestors(h, spine).items()]
+    step = max(1, _AT_ONCE // h.cells)
+    found = []
+    for start in range(0, h.units, step):
+        own = h.rows(start, min(start + step, h.units)).dense()
+        persons = own.sum(axis=1, keepdims=True)
+        share = np.full(own.shape, 1 / h.cells)
+        for above, of in around:
+            here = above[of[start : start + step]]
+            share = (here - own + SHRINK * share) / (here.sum(axis=1, keepdims=True) - persons + SHRINK)
+        published = own if informed else np.zeros_like(own)
+        at = (persons > 0) & ((published > 0) | (persons * share > LEAST))
+        unit, trait = np.nonzero(at)
+        found.append((unit + start, trait, published[at], share[at], persons[unit, 0]))
+    return _Pairs(*(np.concatenate(a) for a in zip(*found, strict=True)))
+
+
+def _ancestors(h: Histogram, spine: Spine) -> dict[str, Histogram]:
+    """The counts of the levels above, root first."""
+    out, below = {}, h
+    for depth in range(len(spine) - 1, 0, -1):
+        below = below.up(spine.parent[depth], spine.units(spine.levels[depth - 1]))
+        out[spine.levels[depth - 1]] = below
+    return dict(reversed(out.items()))
+
+
+def _chances(pairs: _Pairs, variance: float | None) -> Iterator[tuple[Ints, Ints, Ints, Floats]]:
+    """Unit, trait, number and P[T >= number | y] of every record that is probable enough, in portions."""
+    wide = np.inf if variance is None else _WIDTH * variance**0.5 + 1
+    # above the published count, or what is expected, nothing is probable but within the spread of either
+    spread = np.sqrt(pairs.persons * pairs.share * (1 + pairs.persons / ALIKE)) * 6 + 10
+    low = np.zeros(len(pairs.unit)) if variance is None else np.floor(pairs.published - wide)
+    high = np.minimum(pairs.published + wide, pairs.persons * pairs.share + pairs.published + spread)
+    first = np.clip(low, 0, pairs.persons).astype(np.int64)
+    last = np.clip(high, first, pairs.persons).astype(np.int64)
+    certain = np.repeat(np.arange(len(first)), first)
+    yield pairs.unit[certain], pairs.trait[certain], _up_to(first), np.ones(len(certain))
+    order = np.argsort(last - first, kind="stable")
+    begin = 0
+    while begin < len(order):
+        # as many pairs as fit with the width of the last one; widths only grow
+        width = last[order[begin:]] - first[order[begin:]] + 1
+        fit = int(np.searchsorted(width * np.arange(1, len(width) + 1), _AT_ONCE, side="right"))
+        part = order[begin : begin + max(1, fit)]
+        begin += len(part)
+        tail = _tails(pairs, part, first[part], last[part], variance)
+        row, column = np.nonzero(tail >= LEAST)
+        yield pairs.unit[part[row]], pairs.trait[part[row]], first[part[row]] + column + 1, tail[row, column]
+
+
+def _tails(pairs: _Pairs, part: Ints, first: Ints, last: Ints, variance: float | None) -> Floats:
+    """P[T >= first + 1 + j | y] in column j. The prior runs up from ``first`` by the ratios of its probabilities,
+    P[t + 1] / P[t] = (N - t)(a + t) / ((t + 1)(b + N - t - 1)); constants cancel."""
+    n, share = pairs.persons[part, None], pairs.share[part, None]
+    a, b = ALIKE * share, ALIKE * (1 - share)
+    t = first[:, None] + np.arange(int((last - first).max()) + 1)
+    inside = t <= last[:, None]
+    below = np.minimum(t, last[:, None])[:, :-1]
+    left = np.maximum(n - below, 1)
+    ratio = np.log(left * (a + below)) - np.log((below + 1) * (b + left - 1))
+    weight = np.concatenate([np.zeros((len(part), 1)), np.cumsum(ratio, axis=1)], axis=1)
+    if variance is not None:
+        weight -= (pairs.published[part, None] - t) ** 2 / (2 * variance)
+    weight = np.where(inside, weight, -np.inf)
+    chance = np.exp(weight - weight.max(axis=1, keepdims=True))
+    above = np.cumsum(chance[:, ::-1], axis=1)[:, ::-1]
+    return above[:, 1:] / above[:, :1]
+
+
+def _housed(tables: Tables, unit: Ints, trait: Ints, chance: Floats) -> Guess:
+    """Dwellings for the records, which come unit by unit and surest first."""
+    q = tables.dwellings[unit]
+    order = np.argsort(-q, axis=1, kind="stable")
+    filled = np.cumsum(np.take_along_axis(q, order, axis=1), axis=1)
+    place = np.minimum((filled <= _rank(unit)[:, None]).sum(axis=1), q.shape[1] - 1)
+    kind = np.take_along_axis(order, place[:, None], axis=1)[:, 0]
+    open_to = np.where(tables.possible[trait], q, 0)
+    kind = np.where(tables.possible[trait, kind], kind, open_to.argmax(axis=1))
+    chance = chance * open_to[np.arange(len(unit)), kind] / np.maximum(open_to.sum(axis=1), 1)
+    cell = tables.cell[trait, kind]
+    order = np.lexsort((-chance, cell, unit))
+    nth = np.empty(len(unit), dtype=np.int64)
+    nth[order] = _rank(unit[order] * (int(tables.cell.max(initial=0)) + 1) + cell[order]) + 1
+    return Guess(unit, cell, nth, chance)
+
+
+# --- arrays --------------------------------------------------------------------------------------------------
+
+
+def _up_to(sizes: Ints) -> Ints:
+    """1..n for each n, one after another."""
+    ends = np.cumsum(sizes)
+    return np.arange(1, (int(ends[-1]) if len(ends) else 0) + 1) - np.repeat(ends - sizes, sizes)
+
+
+def _rank(sorted_keys: Ints) -> Ints:
+    """The place of each among its equals, from 0; equals stand together."""
+    starts = np.flatnonzero(np.diff(sorted_keys, prepend=-1))
+    return np.arange(len(sorted_keys)) - np.repeat(starts, np.diff(np.append(starts, len(sorted_keys))))
+
+
+def count_at(h: Histogram, unit: Ints, cell: Ints) -> Ints:
+    """The count of each (unit, cell), 0 where none is stored."""
+    keys = h.unit * h.cells + h.cell
+    wanted = unit * h.cells + cell
+    at = np.minimum(np.searchsorted(keys, wanted), max(len(keys) - 1, 0))
+    return np.where(keys[at] == wanted, h.count[at], 0) if len(keys) else np.zeros(len(wanted), dtype=np.int64)

@@ -1,0 +1,105 @@
+"""The documentation site: Sphinx over these pages, the docstrings, and the notebooks, which are executed."""
+
+from __future__ import annotations
+
+import html
+import re
+import sys
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from docutils import nodes
+from docutils.utils.math import MathError
+from docutils.utils.math.latex2mathml import tex2mathml
+from sphinx.util import logging
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import reference
+
+logger = logging.getLogger(__name__)
+
+project = "das"
+author = "the das authors"
+release = metadata.version("topdown-das")
+copyright = author
+
+extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.viewcode"]
+include_patterns = ["docs/*.md", "notebooks/*.ipynb"]  # of the repository, so that links are the same there and here
+root_doc = "docs/index"
+myst_enable_extensions = ["colon_fence", "dollarmath"]
+myst_heading_anchors = 3
+nitpicky = False
+
+nb_execution_mode = "force"
+nb_execution_timeout = 300
+nb_execution_raise_on_error = True
+nb_execution_show_tb = True
+
+autodoc_typehints = "description"
+autodoc_typehints_description_target = "documented"
+autodoc_member_order = "bysource"
+napoleon_google_docstring = True
+napoleon_numpy_docstring = False
+
+html_theme = "furo"
+html_title = f"das {release}"
+html_math_renderer = "mathml"
+linkcheck_timeout = 20
+
+#: What stands in a page for a part that is made from the code.
+MADE = {"<!-- made: configuration -->": reference.configuration, "<!-- made: commands -->": reference.commands}
+
+
+def fill(app: Any, page: str, source: list[str]) -> None:
+    """Put the parts that are made from the code in their places."""
+    for mark, make in MADE.items():
+        if mark in source[0]:
+            source[0] = source[0].replace(mark, make())
+
+
+#: Commands that docutils does not know, in terms of those that it does.
+SPELT = {
+    r"\Big": r"\Bigl",
+    r"\big": r"\bigl",
+    r"\dots": r"\ldots",
+    r"\tfrac": r"\frac",
+    r"\iff": r"\Longleftrightarrow",
+}
+
+
+def mathml(node: nodes.Element, **options: bool) -> str:
+    """A formula as MathML; one that cannot be read is a warning, and stays as it is written."""
+    text = re.sub(r"\\[A-Za-z]+", lambda m: SPELT.get(m[0], m[0]), node.astext())
+    if "\\\\" in text and "\\begin" not in text:
+        text = rf"\begin{{aligned}}{text}\end{{aligned}}"
+    try:
+        return str(tex2mathml(text, **options))
+    except MathError as error:
+        logger.warning("%s in %r", error, text, location=node)
+        return html.escape(text)
+
+
+def inline_math(self: Any, node: nodes.math) -> None:
+    self.body.append(mathml(node))
+    raise nodes.SkipNode
+
+
+def block_math(self: Any, node: nodes.math_block) -> None:
+    self.body.append(mathml(node, as_block=True))
+    raise nodes.SkipNode
+
+
+def entrance(app: Any, exception: Exception | None) -> None:
+    """The site begins at its own index."""
+    if exception is None and app.builder.format == "html":
+        page = '<!doctype html><meta http-equiv="refresh" content="0; url=docs/index.html"><title>das</title>\n'
+        (Path(app.outdir) / "index.html").write_text(page)
+
+
+def setup(app: Any) -> None:
+    """Formulas become MathML, which every current browser shows: no script, no network."""
+    app.connect("source-read", fill)
+    app.connect("build-finished", entrance)
+    app.add_html_math_renderer("mathml", (inline_math, None), (block_math, None))

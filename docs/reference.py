@@ -1,0 +1,128 @@
+"""Two pages made from the code: every key of the configuration, and every command.
+
+The keys are the fields of the models in ``das/spec``; what a key means stands under its field there.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Iterator
+from fractions import Fraction
+from types import NoneType, UnionType
+from typing import Any, Literal, Union, get_args, get_origin
+
+import click
+from pydantic import BaseModel
+
+from das.cli import main
+from das.spec import RunSpec
+
+
+def configuration() -> str:
+    """Markdown: a section for each table of the configuration, a row for each of its keys."""
+    out = []
+    for path, model in tables(RunSpec, ""):
+        said = notes(model)
+        about = _markdown(model.__doc__ or "").removeprefix(f"`[{path}]`").lstrip(":.; ")
+        out += [f"## `[{path}]`", "", about[:1].upper() + about[1:], ""]
+        rows = [(_key(path, k, f), f, said.get(name, "")) for k, name, f in fields(model) if _model(f) is None]
+        if rows:
+            out += ["| key | value | default | |", "|---|---|---|---|"]
+            out += [f"| `{key}` | {_kind(f)} | {_default(f)} | {text} |" for key, f, text in rows]
+            out.append("")
+    return "\n".join(out)
+
+
+def commands() -> str:
+    """Markdown: the help of every command, as the terminal prints it."""
+    out = []
+    for name, command in walk(main, "das"):
+        with click.Context(command, info_name=name, terminal_width=100, max_content_width=100) as context:
+            out += [f"## `{name}`", "", "```text", command.get_help(context), "```", ""]
+    return "\n".join(out)
+
+
+def walk(command: click.Command, name: str) -> Iterator[tuple[str, click.Command]]:
+    """Commands that do something, with their full names."""
+    if not isinstance(command, click.Group):
+        yield name, command
+        return
+    for part, inner in command.commands.items():
+        yield from walk(inner, f"{name} {part}")
+
+
+def tables(model: type[BaseModel], path: str) -> Iterator[tuple[str, type[BaseModel]]]:
+    """Every table of the configuration below ``model``, with its dotted name."""
+    for key, _, field in fields(model):
+        if (part := _model(field)) is not None:
+            name = f"{path}.{key}".lstrip(".") + (".<name>" if get_origin(field.annotation) is dict else "")
+            yield name, part
+            yield from tables(part, name)
+
+
+def fields(model: type[BaseModel]) -> list[tuple[str, str, Any]]:
+    """Key, attribute name, and field."""
+    return [(f.alias or n, n, f) for n, f in model.model_fields.items()]
+
+
+def notes(model: type[BaseModel]) -> dict[str, str]:
+    """The string under each field of ``model``, by the field's name."""
+    out = {}
+    for node in ast.walk(ast.parse(inspect.getsource(model))):
+        if isinstance(node, ast.ClassDef):
+            for field, after in zip(node.body, node.body[1:], strict=False):
+                if isinstance(field, ast.AnnAssign) and isinstance(after, ast.Expr):
+                    out[ast.unparse(field.target)] = _markdown(ast.literal_eval(after.value))
+    return out
+
+
+def _markdown(text: str) -> str:
+    return inspect.cleandoc(text).replace("\n", " ").replace("``", "`")
+
+
+def _model(field: Any) -> type[BaseModel] | None:
+    """The model of a field that is a table, or a table of tables."""
+    parts = [field.annotation, *get_args(field.annotation)]
+    return next((p for p in parts if isinstance(p, type) and issubclass(p, BaseModel)), None)
+
+
+def _key(path: str, key: str, field: Any) -> str:
+    below = {"levels": ".<Level>", "queries": ".<Level>.<query>"} if path.endswith("budget") else {}
+    by_name = {"attributes": ".<attribute>", "define": ".<Level>", "passes": ".<Level>", "groups": ".<group>"}
+    return f"{path}.{key}{(below | by_name).get(key, '')}"
+
+
+def _kind(field: Any) -> str:
+    if Fraction in get_args(field.annotation) or field.annotation is Fraction:
+        return "exact number"
+    return _type(field.annotation)
+
+
+def _type(kind: Any) -> str:
+    """An annotation in words."""
+    origin, args = get_origin(kind), [a for a in get_args(kind) if a not in (NoneType, Ellipsis)]
+    if origin is Literal:
+        return ", ".join(f'`"{a}"`' for a in args)
+    if origin in (Union, UnionType):
+        return " or ".join(map(_type, args))
+    if origin is tuple:
+        return (
+            "list of lists"
+            if get_origin(args[0]) is tuple
+            else "list of tables"
+            if get_origin(args[0]) is dict
+            else "list"
+        )
+    if origin is dict:
+        return _type(args[1]) if args[1] is not Any else "table"
+    return {str: "text", int: "integer", bool: "`true`, `false`", Fraction: "exact number"}.get(kind, "exact number")
+
+
+def _default(field: Any) -> str:
+    if field.is_required():
+        return "required"
+    value = field.get_default(call_default_factory=True)
+    if isinstance(value, bool):
+        return f"`{str(value).lower()}`"
+    return "none" if value in (None, (), {}) else f"`{value}`" if isinstance(value, Fraction) else f'`"{value}"`'

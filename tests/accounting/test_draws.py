@@ -1,0 +1,77 @@
+"""What counts as a draw: plans, ledgers, events and pairs, under both kinds of neighbours; pairs of paths."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import pytest
+
+from das.accounting import Composition, epsilon, pure, worst_pair
+from das.model.budget import Allocation, Event, Ledger, Mechanism, Neighbours, Plan
+
+HALF = Fraction(1, 2)
+SHARES = Allocation({"A": Fraction(1, 3), "B": Fraction(2, 3)}, {"A": {"x": Fraction(1)}, "B": {"x": HALF, "y": HALF}})
+GAUSSIAN, GEOMETRIC = Mechanism.DISCRETE_GAUSSIAN, Mechanism.GEOMETRIC
+
+
+def events(plan: Plan) -> list[Event]:
+    return [Event("persons", d.level, d.query, 5, 3, plan.mechanism, d.scale, d.cost) for d in plan.draws]
+
+
+@pytest.mark.parametrize("neighbours", Neighbours)
+def test_a_plan_a_ledger_and_its_events_are_the_same_draws(neighbours: Neighbours) -> None:
+    plan = Plan.of(Fraction(3), GAUSSIAN, neighbours, SHARES)
+    s = neighbours.sensitivity
+    by_hand = Composition.of([(s / (2 * Fraction(1)), 3 * s)])  # each of the three draws costs rho = 1
+    ledger = Ledger(Fraction(3))
+    for e in events(plan):
+        ledger.append(e)
+    assert Composition.of(plan) == Composition.of(ledger) == Composition.of(events(plan)) == by_hand
+    assert Composition.of(plan).rho == 3
+    assert epsilon(plan, "1e-6") == epsilon(ledger, "1e-6") == epsilon([(HALF * s, 3 * s)], "1e-6")
+
+
+def test_neighbours_matter() -> None:
+    """The same noise, replaced or removed: twice the draws."""
+    bounded = Plan.of(Fraction(3), GAUSSIAN, Neighbours.BOUNDED, SHARES)
+    removed = Plan.of(Fraction(3, 2), GAUSSIAN, Neighbours.UNBOUNDED, SHARES)
+    assert [d.scale for d in bounded.draws] == [d.scale for d in removed.draws]
+    assert [2 * n for _, n in Composition.of(removed).parts] == [n for _, n in Composition.of(bounded).parts]
+    assert epsilon(removed, "1e-6")[1] < epsilon(bounded, "1e-6")[0] - 1
+
+
+def test_an_event_that_costs_no_whole_number_of_changes_is_refused() -> None:
+    with pytest.raises(ValueError, match="no number of unit changes"):
+        Composition.of([Event("persons", "A", "x", 1, 1, GAUSSIAN, Fraction(3), Fraction(1, 5))])
+
+
+def test_geometric_draws_add_up() -> None:
+    plan = Plan.of(Fraction(1, 4), GEOMETRIC, Neighbours.BOUNDED, SHARES)
+    ledger = Ledger(Fraction(1), spent=events(plan))
+    assert pure(plan) == pure(ledger) == pure(events(plan)) == Fraction(1, 4)
+    with pytest.raises(ValueError, match="pure"):
+        epsilon(plan, "1e-10")
+
+
+def test_lattice_step() -> None:
+    assert Composition.of([(Fraction(4), 1), (Fraction(6), 1)]).step == Fraction(1, 12)
+    whole = Composition.of([(Fraction(1, 3), 2), (Fraction(2), 1)])
+    assert whole.step == HALF
+    assert whole.scaled(Fraction(7, 5)).step == HALF * 5 / 7
+    assert whole.rho == Fraction(13, 4)
+    assert whole + whole == Composition.of([(Fraction(1, 3), 4), (Fraction(2), 2)])
+
+
+def test_worst_pair_is_the_worst_of_all() -> None:
+    paths = {
+        "plain": [(Fraction(6), 5), (Fraction(3), 1)],
+        "bypassed": [(Fraction(6), 4), (Fraction(7, 4), 1)],
+        "short": [(Fraction(6), 3)],
+    }
+    pair, (low, high) = worst_pair(paths, "1e-8")
+    every = {(a, b): epsilon([*paths[a], *paths[b]], "1e-8") for a in paths for b in paths}
+    assert every[pair][1] == high == max(h for _, h in every.values())
+    assert low == max(x for x, _ in every.values())
+    assert pair == ("bypassed", "bypassed")
+    with pytest.raises(ValueError, match="no paths"):
+        worst_pair({}, "1e-8")

@@ -1,0 +1,67 @@
+"""The trade-off function against the test of Neyman and Pearson, atom by atom."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import pytest
+
+from das.accounting import tradeoff
+from tests.accounting.oracle_convolution import Convolution
+from tests.oracles import as_mpf
+
+ALPHAS = ["1e-12", "1e-6", "0.001", "0.05", "0.3", "1/2", "0.8", "0.99"]
+
+
+@pytest.mark.parametrize(
+    "pairs",
+    [
+        [(Fraction(2), 1)],
+        [(Fraction(1, 5), 1)],
+        [(Fraction(5), 10)],
+        [(Fraction(3, 2), 2), (Fraction(5, 2), 1)],
+    ],
+)
+def test_against_the_most_powerful_test(pairs: list[tuple[Fraction, int]]) -> None:
+    truth = Convolution(pairs)
+    for alpha, (low, high) in zip(ALPHAS, tradeoff(pairs, ALPHAS), strict=True):
+        exact = truth.tradeoff(Fraction(alpha))
+        assert as_mpf(Fraction(low)) - 1e-16 <= exact <= as_mpf(Fraction(high)) + 1e-16
+        assert high - low < 1e-12
+
+
+def test_on_a_flat_top() -> None:
+    """Where alpha is the mass of the first atoms exactly, a whole segment of epsilons is optimal."""
+    pairs = [(Fraction(2), 1)]
+    truth = Convolution(pairs)
+    alpha = sum((Fraction(int(w * 2**200), 2**200) for x, w in truth.losses() if x < -1), Fraction(0))
+    [(low, high)] = tradeoff(pairs, [alpha])
+    assert low - 1e-15 <= truth.tradeoff(alpha) <= high + 1e-15
+    assert high - low < 1e-12
+
+
+def test_without_a_lattice(monkeypatch: pytest.MonkeyPatch) -> None:
+    pairs = [(Fraction(3), 10), (Fraction(7, 2), 10)]
+    on = tradeoff(pairs, ["0.05"])
+    monkeypatch.setattr("das.accounting.contour.MANY", 0)
+    monkeypatch.setattr("das.accounting.contour.NODES", 2_000)
+    off = tradeoff(pairs, ["0.05"])
+    for (a, b), (c, d) in zip(on, off, strict=True):
+        assert c <= a <= b <= d
+        assert d - c < 1e-1
+
+
+def test_it_is_its_own_inverse() -> None:
+    pairs = [(Fraction(20), 10)]
+    [(low, high)] = tradeoff(pairs, ["0.05"])
+    [(a, b)] = tradeoff(pairs, [Fraction((low + high) / 2)])
+    assert (a + b) / 2 == pytest.approx(0.05, abs=1e-11)
+
+
+def test_ends() -> None:
+    assert tradeoff([(Fraction(2), 1)], [0, 1]) == [(1.0, 1.0), (0.0, 0.0)]
+    assert tradeoff([], ["1/4"]) == [(0.75, 0.75)]
+    with pytest.raises(ValueError, match="alpha is 2"):
+        tradeoff([(Fraction(2), 1)], [2])
+    with pytest.raises(TypeError, match="alpha is a float"):
+        tradeoff([(Fraction(2), 1)], [0.5])  # type: ignore[list-item]

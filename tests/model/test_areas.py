@@ -1,0 +1,43 @@
+"""Areas off the spine: who is in, who is in none, and what is no list of areas."""
+
+import numpy as np
+import pytest
+
+from das.errors import InputError
+from das.model.areas import Areas, off_spine
+
+
+def test_a_field_of_the_blocks():
+    """Blocks 0, 1 make unit 0, and so on. Unit 1 lies in two towns, unit 2 in none."""
+    code = np.array(["00123", "00123", "00123", "00456", "99999", "99999", "00456", "00456"])
+    areas = Areas.of_field("Town", code, np.array([0, 0, 1, 1, 2, 2, 3, 3]), 4)
+    assert areas is not None
+    assert areas.names.tolist() == ["00123", "00456"]
+    assert list(zip(areas.area.tolist(), areas.unit.tolist(), strict=True)) == [(0, 0), (1, 3)]
+    for nowhere in ("9999", "    ", ""):
+        assert Areas.of_field("Town", np.array([nowhere] * 2), np.array([0, 1]), 2) is None
+
+
+def test_every_field_that_is_no_level():
+    fields = {"State": np.array(["44", "44", "09"]), "Block": np.array(["b1", "b2", "b3"]),
+              "Place": np.array(["00100", "99999", "00100"]), "AIAN": np.array(["9999", "1234", "1234"])}  # fmt: skip
+    found = {a.kind: a for a in off_spine(fields, ("State", "Block"), np.arange(3), 3)}
+    assert set(found) == {"Place", "AIAN"}
+    assert found["Place"].names.tolist() == ["0900100", "4400100"]  # one code, two places
+    assert found["AIAN"].names.tolist() == ["1234"]  # across a border
+
+
+@pytest.mark.parametrize(
+    ("names", "area", "unit", "message"),
+    [
+        (["a", "b"], [0, 0], [0, 1], "has no unit"),
+        ([], [], [], "has no unit"),
+        (["a", "a"], [0, 1], [0, 1], "same name"),
+        (["a"], [0, 0], [3, 3], "twice"),
+        (["a"], [0], [-1], "no unit"),
+        (["a"], [0, 0], [3], "differ in number"),
+    ],
+)
+def test_refusals(names, area, unit, message):
+    with pytest.raises(InputError, match=message):
+        Areas("Town", np.array(names, dtype=str), np.array(area, dtype=np.int64), np.array(unit, dtype=np.int64))

@@ -1,0 +1,151 @@
+"""What a page shows of a release, and how the look-up packs it."""
+
+from __future__ import annotations
+
+import json
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from das.accounting import margins
+from das.errors import InputError
+from das.model.budget import Allocation, Mechanism, Neighbours, Plan
+from das.model.histogram import Histogram
+from das.model.measurement import Measurement
+from das.model.schema import Attribute, Schema
+from das.model.spine import Spine
+from das.report import lookup
+from das.report.answers import UNMEASURED, Answers, World, gather
+from das.report.worst import places
+
+SPINE = Spine(("Land", "Ward"), (np.array(["L"]), np.array(["a", "b", "c"])), (np.zeros(1, int), np.zeros(3, int)))
+TOY = Schema("toy", (Attribute("sex", ("f", "m")), Attribute("age", tuple(f"a{i}" for i in range(12)))))
+QUERIES = {"total": Fraction(1, 2), "sex": Fraction(1, 4), "detailed": Fraction(1, 4)}
+
+
+class Noise:
+    """Measurements that are the count of the unit, times ten; ``c`` was not measured."""
+
+    def queries(self, level):
+        return tuple(QUERIES) if level == "Ward" else ()
+
+    def read(self, level, query, start, stop):
+        values = np.arange(start, stop)[:, None] * 10 + np.arange(TOY.query(query).answers)
+        variance = np.where(np.arange(start, stop) == 2, np.inf, 8.0)
+        return Measurement(level, query, start, values, variance)
+
+
+class Even(Noise):
+    """One variance for all."""
+
+    def read(self, level, query, start, stop):
+        m = super().read(level, query, start, stop)
+        return Measurement(level, query, start, m.values, np.full(stop - start, 8.0))
+
+
+def world(noise=None, mechanism=Mechanism.DISCRETE_GAUSSIAN) -> World:
+    shares = Allocation({"Land": Fraction(1, 2), "Ward": Fraction(1, 2)}, {"Land": QUERIES, "Ward": QUERIES})
+    plan = Plan.of(Fraction(1), mechanism, Neighbours.BOUNDED, shares)
+    rng = np.random.default_rng(4)
+    dense = rng.integers(0, 5, (3, TOY.cells))
+    ward = Histogram.of(3, TOY.cells, *(i.ravel() for i in np.indices(dense.shape)), dense.ravel())
+    return World("persons", TOY, plan, {"Ward": ward, "Land": ward.up(np.zeros(3, int), 1)}, noise or Noise(),
+                 frozenset({"Land"}))  # fmt: skip
+
+
+def names(shown, level):
+    return [a.query for a in shown.at(level)]
+
+
+def test_it_shows_totals_attributes_and_small_measured_queries() -> None:
+    shown = gather(SPINE, [world()])
+    assert names(shown, "Ward") == ["total", "sex", "age", "detailed"]
+    assert names(shown, "Land") == ["total", "sex", "age"]
+    assert shown.whole == ("Land", "Ward")
+    detailed = shown.at("Ward")[3]
+    assert np.array_equal(detailed.published, world().published["Ward"].dense())
+    assert detailed.labels[13] == "m, a1"
+    assert np.array_equal(detailed.noisy[1], 10 + np.arange(24))
+    age = shown.at("Ward")[2]
+    assert (age.noisy, age.margin, age.measured.tolist()) == (None, None, [False] * 3)
+    assert shown.total("persons", "Land").exact
+    assert not shown.total("persons", "Ward").exact
+
+
+def test_room_is_spent_from_the_top() -> None:
+    """Land takes 1 + 2 + 12; Ward 39 a unit whole, 3 with small queries, 1 with totals alone."""
+    for room, expected in ((15 + 117, ["total", "sex", "age", "detailed"]), (15 + 116, ["total", "sex"]),
+                           (15 + 8, ["total"]), (15 + 3, ["total"])):  # fmt: skip
+        shown = gather(SPINE, [world()], room)
+        assert names(shown, "Ward") == expected
+        assert shown.whole == ("Land", "Ward")
+    none = gather(SPINE, [world()], 15 + 2)
+    assert none.whole == ("Land",)
+    assert none.total("persons", "Ward").published.shape == (3, 1)  # for the figures
+    assert "Ward" not in lookup.data(none)
+
+
+@pytest.mark.parametrize("mechanism", list(Mechanism))
+def test_margins_are_those_of_the_plan_where_one_scale_holds(mechanism: Mechanism) -> None:
+    w = world(Even(), mechanism)
+    expected = {r.query: r.margin for r in margins.table(w.plan) if r.level == "Ward"}
+    for a in gather(SPINE, [w]).at("Ward"):
+        if a.margin is not None:
+            assert a.margin.tolist() == [expected[a.query]] * 3
+
+
+def test_margins_follow_the_variances_where_units_differ() -> None:
+    sex = gather(SPINE, [world()]).at("Ward")[1]
+    assert sex.margin.tolist() == [6, 6, UNMEASURED]  # variance 8: P[|X| <= 5] = 0.948, P[|X| <= 6] = 0.979
+    assert sex.measured.tolist() == [True, True, False]
+    geometric = gather(SPINE, [world(mechanism=Mechanism.GEOMETRIC)]).at("Ward")[1]
+    q = 1 + 1 / 8 - np.sqrt((1 + 1 / 8) ** 2 - 1)  # 2 q / (1 - q)^2 = 8
+    tail = [2 * q ** (m + 1) / (1 + q) for m in range(20)]
+    assert geometric.margin[0] == next(m for m, t in enumerate(tail) if t <= 0.05)
+
+
+def test_shapes_that_do_not_fit_are_refused() -> None:
+    ones = np.ones((2, 1), dtype=np.int64)
+    for labels, noisy, margin in ((("a", "b"), None, None), (("a",), ones, None), (("a",), ones[:1], ones[:, 0]),
+                                  (("a",), ones, ones[:1, 0])):  # fmt: skip
+        with pytest.raises(InputError):
+            Answers("persons", "Ward", "total", labels, ones, noisy, margin, False)
+
+
+@given(st.lists(st.one_of(st.integers(-300, 300), st.integers(-(2**61), 2**61)), max_size=40))
+def test_packing_loses_nothing(values: list[int]) -> None:
+    assert lookup.unpack(lookup.pack(np.array(values, dtype=np.int64))).tolist() == values
+
+
+def test_the_data_of_the_look_up_are_the_answers() -> None:
+    shown = gather(SPINE, [world()])
+    true = {a.key: a.published + 1 for a in shown.answers}
+    for given_truth in (None, true):
+        data = json.loads(lookup.data(shown, given_truth))
+        assert [x["name"] for x in data["levels"]] == ["Land", "Ward"]
+        for level, queries in ((x["name"], x["queries"]) for x in data["levels"]):
+            for a, q in zip(shown.at(level), queries, strict=True):
+                units, answers = a.published.shape
+                assert np.array_equal(lookup.unpack(q["published"]).reshape(answers, units).T, a.published)
+                assert ("noisy" in q) == (a.noisy is not None)
+                if a.noisy is not None:
+                    assert np.array_equal(lookup.unpack(q["noisy"]).reshape(answers, units).T, a.noisy)
+                    assert np.array_equal(lookup.unpack(q["margin"]), a.margin)
+                assert ("true" in q) == (given_truth is not None)
+                if given_truth:
+                    assert np.array_equal(lookup.unpack(q["true"]).reshape(answers, units).T, true[a.key])
+
+
+def test_the_worst_places_are_the_largest_errors() -> None:
+    shown = gather(SPINE, [world()])
+    true = {a.key: a.published.copy() for a in shown.answers}
+    true["persons", "Ward", "total"][:, 0] += [5, 0, -7]
+    true["persons", "Ward", "sex"][1] += [-2, 3]
+    tables = places(shown, true)
+    assert list(tables) == ["Ward"]  # nothing is wrong with Land
+    (_, totals), (_, others) = tables["Ward"]
+    assert [(p.code, p.error, p.noisy) for p in totals] == [("c", 7, None), ("a", -5, 0)]
+    assert [(p.code, p.what, p.error) for p in others] == [("b", "m (sex, persons)", -3)]  # the worse one of b

@@ -1,0 +1,54 @@
+"""The pages of a comparison and of a sweep: what they must say, whatever there is to show."""
+
+from fractions import Fraction
+
+import pytest
+
+from das.evaluate import compared, summary
+from das.model.budget import Allocation, Mechanism, Neighbours, Plan
+from das.model.result import ErrorRow, SweepRow
+from das.report.compare import compare_page
+from das.report.sweep import sweep_page
+
+ONE = Fraction(1)
+SHARES = Allocation({"County": ONE / 2, "Block": ONE / 2}, {"County": {"total": ONE}, "Block": {"total": ONE}})
+
+
+def errors(scale=1.0):
+    for level in ("County", "Block"):
+        for bin_ in ("all", "0", "10-99"):
+            known = level == "County" and bin_ == "all"  # published exactly
+            yield ErrorRow(level, "total", "postprocessed", bin_, 9, 0.0 if known else 12.5 * scale, 2.0, 0.5, 1, 2, 3,
+                           None, bias_low=-0.25, bias_high=1.25)  # fmt: skip
+            if level == "Block":
+                yield ErrorRow(level, "total", "nmf", bin_, 9, 50.0 * scale, 60.0, 0.0, 1, 2, 3, None,
+                               expected_mae=49.0 * scale)  # fmt: skip
+
+
+def test_a_comparison():
+    page = compare_page(compared(errors()), "<run>")
+    assert "&lt;run&gt;" in page
+    assert "<run>" not in page
+    assert "Confidential" in page
+    assert page.count("<svg") == 2  # the county was not measured: nothing to compare with
+    for number in ("50.0", "49.0", "12.5", "0.250", "−0.250 to 1.25"):  # noisy, theory, published, ratio, interval
+        assert number in page, number
+
+
+@pytest.mark.parametrize("mechanism", Mechanism)
+@pytest.mark.parametrize("repeats", [1, 3])
+def test_a_sweep(mechanism, repeats):
+    currency = mechanism.currency
+    plan = Plan.of(ONE, mechanism, Neighbours.BOUNDED, SHARES)
+    rows = [SweepRow(Fraction(b), m, i, e) for b in (1, 4) for m in ("topdown", "full-information")
+            for i in range(repeats) for e in errors(1 / b + i / 10)]  # fmt: skip
+    said = {"what_this_means": "costs add up", "private": False, "runs": [{}] * 4, currency: {"total": "10"}}
+    if mechanism is Mechanism.DISCRETE_GAUSSIAN:
+        said["epsilon"] = {"delta": "1/10000000000", "zcdp-tight": 39.171}
+    page = sweep_page(summary(rows), "s", plan, said)
+    assert page.count("<svg") == 2
+    for words in ("Confidential", "costs add up", f"{currency} = 10", "Not private", "full-information"):
+        assert words in page, words
+    assert ("39.18" in page) == ("epsilon at delta" in page) == (mechanism is Mechanism.DISCRETE_GAUSSIAN)
+    assert ("averaged over" in page) == (repeats > 1)
+    assert sweep_page(summary(rows), "s", plan, said) == page

@@ -1,0 +1,113 @@
+"""The privacy page: what it must say, in every kind of release, and that it stands alone."""
+
+from __future__ import annotations
+
+import json
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+from das.accounting.statement import Drawn, Terms, statement
+from das.accounting.target import Target
+from das.model.budget import Event, Mechanism, Neighbours
+from das.model.schema import H1, PL94
+from das.report.privacy import approx, bound, privacy_page
+from tests.report.parsed import Page, assert_sound
+
+GAUSSIAN, GEOMETRIC = Mechanism.DISCRETE_GAUSSIAN, Mechanism.GEOMETRIC
+
+
+def said(
+    mechanism: Mechanism = GAUSSIAN, neighbours: Neighbours = Neighbours.BOUNDED, private: bool = True,
+    target: Target | None = None, lost: bool = False,
+) -> dict[str, Any]:  # fmt: skip
+    cost = Fraction(1, 3)
+    scale = neighbours.sensitivity / ((2 if mechanism is GAUSSIAN else 1) * cost)
+    draws = [("persons", "US", "hispanic * cenrace"), ("persons", "Block_Group", "total"), ("units", "US", "detailed")]
+    events = [Event(u, level, q, 7, 4, mechanism, scale, cost) for u, level, q in draws]
+    by = {u: [e for e in events if e.universe == u] for u in ("persons", "units")}
+    terms = Terms(mechanism, neighbours, Fraction(1, 10**10), ("US", "State", "Block_Group"),
+                  {"persons": PL94, "units": H1}, target)  # fmt: skip
+    outside = [{"universe": "persons", "constraint": "total", "level": "State", "query": "total", "sign": "=",
+                "says": "the number of persons of every State, exactly"}]  # fmt: skip
+    drawn = Drawn(by, {"persons": events[:1]} if lost else {})
+    out = statement(terms, drawn, outside, "the <source>", private, ["a <b>note</b>"], {"spec.toml": "f00d" * 16})
+    return dict(json.loads(json.dumps(out)))
+
+
+def test_it_says_what_the_statement_says() -> None:
+    data = said(target=Target(Fraction(9), Fraction(1, 10**12), "exact"))
+    text = Page(privacy_page(data, "my run")).text
+    for part in ("Privacy statement: my run", "ρ = 1", "replaced", "discrete Gaussian", "hispanic * cenrace",
+                 "Block Group", "the number of persons of every State, exactly", "place within one State",
+                 "every attribute", "das account verify", "f00d" * 16, "Target", "1e-12", "1e-30"):  # fmt: skip
+        assert part in text, part
+    for each in data["guarantee"].values():
+        for e in each["epsilon"]:
+            for method in ("pld", "zcdp-tight", "zcdp-bun-steinke"):
+                assert bound(e[method]) in text
+    for c in data["changes"]["persons"]:
+        assert bound(c["pld"]) in text
+    assert "NOT PRIVATE" not in text
+
+
+def test_it_stands_alone_and_escapes_what_it_is_given() -> None:
+    html = privacy_page(said(), "<script>alert(1)</script>")
+    assert "<script" not in html
+    assert "&lt;script&gt;" in html
+    assert "<b>note" not in html
+    assert "the &lt;source&gt;" in html
+    assert html.count("<svg") == 1
+    assert_sound(html)
+    rest = html.replace("http://www.w3.org", "")
+    for outside in ("http", "src=", "url(//", "@import", "<link"):
+        assert outside not in rest, outside
+    assert privacy_page(said(), "x") == privacy_page(said(), "x")
+
+
+def test_a_seeded_run_is_not_private() -> None:
+    html = privacy_page(said(private=False), "x")
+    assert "NOT PRIVATE" in html
+    assert_sound(html)
+
+
+def test_what_was_lost_is_told() -> None:
+    assert "interrupted" in privacy_page(said(lost=True), "x")
+    assert "interrupted" not in privacy_page(said(), "x")
+
+
+def test_unbounded_neighbours() -> None:
+    text = Page(privacy_page(said(neighbours=Neighbours.UNBOUNDED), "x")).text
+    assert "left out or added" in text
+    assert "one record removed and one added" in text
+
+
+def test_a_pure_budget() -> None:
+    html = privacy_page(said(GEOMETRIC), "x")
+    text = Page(html).text
+    assert "Pure differential privacy with ε = 1" in text
+    assert "two-sided geometric" in text
+    for never in ("ρ", "δ", "<svg"):
+        assert never not in html, never
+
+
+def test_measurements_of_another_publisher() -> None:
+    privacy = {
+        "private": True, "entropy": "as published", "mechanism": "discrete-gaussian",
+        "guarantee": "that of the publisher of the noisy measurements",
+        "outside_the_guarantee": [{"universe": "persons", "constraint": "total", "level": "US", "says": "the total"}],
+        "measured": [], "ledger": [], "notes": ["nothing is measured at Tract"],
+    }  # fmt: skip
+    text = Page(privacy_page(privacy, "x")).text
+    for part in ("another publisher", "that of the publisher", "the total", "nothing is measured at Tract"):
+        assert part in text
+
+
+@pytest.mark.parametrize("value, shown", [(1.23450001, "1.2346"), (2.0, "2.0000"), ([1.0, 1.00001], "1.0001")])
+def test_a_loss_is_never_rounded_down(value: Any, shown: str) -> None:
+    assert bound(value) == shown
+
+
+def test_a_long_fraction_is_also_told_roughly() -> None:
+    assert approx("46066969010197/17508174012729") == "46066969010197/17508174012729 (about 2.63117)"

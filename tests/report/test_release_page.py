@@ -1,0 +1,184 @@
+"""The two pages of a run, as written: sound, true to the files beside them, and one of them public."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from das import pipeline, spec
+from das.files.nmf_frame import read_nmf
+from das.model.schema import PL94
+from das.report import lookup
+from tests.report.parsed import Page, assert_sound
+
+#: As a name, and as a level of the data: what would run, close the script of the look-up, or break an attribute.
+HOSTILE = """</script><script>alert("a&b")</script>'"""
+
+
+def load(root: Path, name: str, *changes: str):
+    text = (root / "configs" / f"{name}.toml").read_text(encoding="utf-8")
+    return spec.parse(text, where=name, overrides=changes)
+
+
+@pytest.fixture(scope="module")
+def run(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("pages") / "run"
+    pipeline.run(load(root, "pl94-2010"), out, paths=[root / "data" / "pl94_2010"])
+    return out
+
+
+@pytest.fixture(scope="module")
+def public(run: Path) -> str:
+    return (run / "release" / "report.html").read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def secret(run: Path) -> str:
+    return (run / "confidential" / "report.html").read_text(encoding="utf-8")
+
+
+def data_of(text: str):
+    """The look-up of a page: by level its codes, parents, and answers by records and query."""
+    out = {}
+    for level in json.loads(Page(text).scripts[0])["levels"]:
+        codes = json.loads(lookup.zlib.decompress(lookup.base64.b64decode(level["codes"])))
+        queries = {}
+        for q in level["queries"]:
+            sides = {s: lookup.unpack(q[s]) for s in ("published", "noisy", "margin", "true") if s in q}
+            queries[q["records"], q["name"]] = {
+                s: v if s == "margin" else v.reshape(len(q["labels"]), len(codes)).T for s, v in sides.items()
+            } | {"exact": q["exact"]}  # fmt: skip
+        out[level["name"]] = codes, lookup.unpack(level["parent"]), queries
+    return out
+
+
+def test_both_pages_are_sound_and_stand_alone(public: str, secret: str) -> None:
+    for text in (public, secret):
+        page = assert_sound(text)
+        assert len(page.scripts) == 2  # data, and the code that reads them
+        assert "look-up" in text
+    assert "Confidential." in Page(secret).text
+    assert "confidential" not in Page(public).text.lower()
+
+
+def test_the_public_page_shows_nothing_that_the_release_does_not_hold(public: str, run: Path) -> None:
+    for _, _, queries in data_of(public).values():
+        for sides in queries.values():
+            assert set(sides) <= {"published", "noisy", "margin", "exact"}
+    words = Page(public).text
+    assert not re.search(r"\berror of|mean absolute|true value of", words)
+    assert str(run) not in public
+    assert str(json.loads((run / "manifest.json").read_text())["began"]) not in public
+
+
+def test_the_look_up_has_the_numbers_of_the_release(public: str, run: Path) -> None:
+    data = data_of(public)
+    assert list(data) == ["US", "State", "County", "Tract", "Block_Group", "Block"]
+    for level, (codes, _, queries) in data.items():
+        p1, p3, h1 = (pd.read_csv(run / "release" / "tables" / f"{t}_{level}.csv", dtype={"GEOCODE": str})
+                      for t in ("P1", "P3", "H1"))  # fmt: skip
+        assert codes == p1["GEOCODE"].tolist()
+        assert np.array_equal(queries["persons", "total"]["published"][:, 0], p1["P0010001"])
+        assert np.array_equal(queries["persons", "votingage"]["published"][:, 1], p3["P0030001"])
+        assert np.array_equal(queries["persons", "cenrace"]["published"][:, 0], p1["P0010003"])  # white alone
+        assert np.array_equal(queries["housing units", "h1"]["published"][:, 1], h1["H0010002"])
+        hispanic = read_nmf(run, level, "hispanic").pivot_table(index="geocode", columns="hispanic", values="value")
+        assert np.array_equal(
+            queries["persons", "hispanic"]["noisy"], hispanic.loc[codes][["not-hispanic", "hispanic"]]
+        )
+        assert queries["persons", "total"]["exact"] == (level in ("US", "State"))
+        assert queries["housing units", "total"]["exact"]  # the number of units of every block is invariant
+
+
+def test_parents_in_the_look_up_are_those_of_the_spine(public: str, run: Path) -> None:
+    spine = pd.read_parquet(run / "release" / "spine.parquet").set_index(["level", "geocode"])["parent"]
+    above = None
+    for level, (codes, parent, _) in data_of(public).items():
+        if above:
+            assert [above[p] for p in parent] == [spine[level, c] for c in codes]
+        above = codes
+
+
+def test_margins_are_those_that_check_prints(public: str) -> None:
+    from das.accounting import margins
+
+    plan = load(Path(__file__).parents[2], "pl94-2010").persons.plan
+    data, words = data_of(public), Page(public).text
+    for r in margins.table(plan):
+        assert f"±{r.margin:,}" in words
+        if PL94.query(r.query).answers <= 64:
+            assert set(data[r.level][2]["persons", r.query]["margin"].tolist()) == {r.margin}
+
+
+def test_the_confidential_look_up_adds_the_truth_and_the_errors_agree(secret: str, run: Path) -> None:
+    with (run / "confidential" / "evaluation" / "errors.csv").open() as file:
+        rows = {(r["level"], r["query"], r["source"]): r for r in csv.DictReader(file) if r["bin"] == "all"}
+    words = Page(secret).text
+    for level, (_, _, queries) in data_of(secret).items():
+        for (records, query), sides in queries.items():
+            if records == "persons" and (level, query, "postprocessed") in rows:
+                error = sides["published"] - sides["true"]
+                row = rows[level, query, "postprocessed"]
+                assert np.abs(error).mean() == pytest.approx(float(row["mae"]))
+                if query == "total":
+                    assert f"{error.shape[0]:,}" in words
+    worst = data_of(secret)["Block"][2]["persons", "total"]
+    place = int(np.abs(worst["published"] - worst["true"]).argmax())
+    assert data_of(secret)["Block"][0][place] in words
+
+
+def test_the_public_page_is_the_same_from_the_release_alone(run: Path, tmp_path: Path) -> None:
+    """With manifest, confidential part and all that was computed gone, and by two workers."""
+    alone = tmp_path / "elsewhere"
+    alone.mkdir()
+    for name in ("spec.toml", "spine.parquet", "privacy.json"):
+        shutil.copy(run / "release" / name, alone)
+    for name in ("nmf", "nmf-units"):
+        shutil.copytree(run / "release" / name, alone / name)
+    pipeline.estimate_from(alone, tmp_path / "again", workers=2)
+    again = (tmp_path / "again" / "release" / "report.html").read_bytes()
+    assert again == (run / "release" / "report.html").read_bytes()
+    for out in (run, tmp_path / "again"):
+        outputs = json.loads((out / "manifest.json").read_text())["outputs"]
+        assert "release/report.html" in outputs
+
+
+def test_hostile_names_are_text(tmp_path: Path) -> None:
+    """Of the run, of a level, of an attribute's labels, and as codes of units."""
+    level, code = "W<script>alert('&')", "<b onclick=alert(1)>w"
+    people = pd.DataFrame({"ward": [code, "z"] * 30, "kind": [HOSTILE, "plain", "plain"] * 20})
+    people.to_csv(tmp_path / "people.csv", index=False)
+    shares = """= { total = "1/2", detailed = "1/2" }"""
+    config = f"""
+run.name = {json.dumps(HOSTILE)}
+data = {{ reader = "table", path = {json.dumps(str(tmp_path / "people.csv"))}, columns.geography.{json.dumps(level)} = "ward" }}
+schema = {{ name = {json.dumps(HOSTILE)}, attributes.kind = [{json.dumps(HOSTILE)}, "plain"] }}
+geography.levels = ["Land", {json.dumps(level)}]
+[budget]
+rho = "1"
+neighbours = "bounded"
+levels = {{ Land = "1/2", {json.dumps(level)} = "1/2" }}
+[budget.queries]
+Land {shares}
+{json.dumps(level)} {shares}
+"""
+    out = tmp_path / "run"
+    pipeline.run(spec.parse(config, where="hostile"), out)
+    for page in (out / "release" / "report.html", out / "confidential" / "report.html"):
+        text = page.read_text(encoding="utf-8")
+        parsed = assert_sound(text)
+        assert len(parsed.scripts) == 2
+        assert HOSTILE in parsed.text
+        assert level in parsed.text
+        assert "<b onclick" not in text
+        codes, _, queries = data_of(text)[level]
+        assert codes == sorted([code, "z"])
+        table = pd.read_csv(out / "release" / "tables" / f"T1_{level}.csv")
+        assert np.array_equal(queries["persons", "kind"]["published"], table[["T0010001", "T0010002"]])

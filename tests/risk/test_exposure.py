@@ -1,0 +1,140 @@
+"""Unique persons of a run: which they are, what was published of them, and what leaves."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from das import risk
+from das.model.budget import Allocation, Mechanism, Neighbours, Plan
+from das.model.confidential import Confidential
+from das.model.histogram import Histogram
+from das.model.measurement import Measurement
+from das.model.schema import Attribute, Schema
+from das.model.spine import Spine
+from das.risk.exposure import exposure, ladder, outlook, uniques
+from tests.strategies import histograms, queries, schemas
+
+SCHEMA = Schema("two", (Attribute("sex", ("f", "m")), Attribute("age", ("young", "old"))))
+SPINE = Spine(
+    ("Country", "Town", "Block"),
+    (np.array(["0"]), np.array(["0a", "0b"]), np.array(["0a1", "0a2", "0b1", "0b2"])),
+    (np.array([0]), np.array([0, 0]), np.array([0, 0, 1, 1])),
+)
+BLOCKS = np.array([[1, 0, 3, 0], [0, 1, 2, 0], [1, 0, 0, 0], [0, 1, 1, 0]])
+#: Block level, detailed: (0, 0), (1, 1), (2, 0), (3, 1), (3, 2). Of these unique in their town too: (0, 0), (1, 1),
+#: (2, 0), (3, 1), (3, 2); in the country none: cells 0 and 1 have 2 each, cell 2 has 6.
+half = Fraction(1, 2)
+
+
+def plan(neighbours: Neighbours = Neighbours.UNBOUNDED, mechanism: Mechanism = Mechanism.DISCRETE_GAUSSIAN) -> Plan:
+    levels = {"Country": Fraction(1, 4), "Town": Fraction(1, 4), "Block": half}
+    measured = {lv: {"detailed": Fraction(3, 4), "sex": Fraction(1, 4)} for lv in levels}
+    return Plan.of(Fraction(2), mechanism, neighbours, Allocation(levels, measured))
+
+
+def dense(blocks: np.ndarray) -> dict[str, np.ndarray]:
+    towns = np.array([blocks[:2].sum(axis=0), blocks[2:].sum(axis=0)])
+    return {"Country": towns.sum(axis=0)[None], "Town": towns, "Block": blocks}
+
+
+def truth() -> dict[str, Confidential[Histogram]]:
+    out = {}
+    for level, table in dense(BLOCKS).items():
+        unit, cell = np.nonzero(table)
+        out[level] = Confidential(Histogram.of(len(table), 4, unit, cell, table[unit, cell]))
+    return out
+
+
+class Noisy:
+    """True answers plus the level's number plus the unit's and the answer's, so that a mix-up shows."""
+
+    def __init__(self, unmeasured: set[tuple[str, int]] = frozenset()) -> None:  # type: ignore[assignment]
+        self.unmeasured = unmeasured
+
+    def queries(self, level: str) -> tuple[str, ...]:
+        return ("detailed", "sex")
+
+    def value(self, level: str, query: str, unit: int, answer: int) -> int:
+        true = SCHEMA.query(query).answer(dense(BLOCKS)[level])
+        return int(true[unit, answer]) + 7 * SPINE.index(level) - 3 * unit + 2 * answer
+
+    def read(self, level: str, query: str, start: int, stop: int) -> Measurement:
+        n = SCHEMA.query(query).answers
+        values = np.array([[self.value(level, query, u, a) for a in range(n)] for u in range(start, stop)])
+        variance = np.array([np.inf if (level, u) in self.unmeasured else 2.0 for u in range(start, stop)])
+        return Measurement(level, query, start, values, variance)
+
+
+@settings(max_examples=40)
+@given(st.data())
+def test_uniques_are_the_ones_of_the_dense_table(data: st.DataObject) -> None:
+    schema = data.draw(schemas())
+    query = data.draw(queries(schema))
+    histogram = data.draw(histograms(3, schema.cells))
+    unit, answer = uniques(histogram, query)
+    expected = np.argwhere(query.answer(histogram.dense()) == 1)
+    assert np.array_equal(np.stack([unit, answer], axis=1), expected)
+
+
+@pytest.mark.parametrize("neighbours", list(Neighbours))
+@pytest.mark.parametrize("mechanism", list(Mechanism))
+def test_rows_are_the_one_level_posteriors(neighbours: Neighbours, mechanism: Mechanism) -> None:
+    p = plan(neighbours, mechanism)
+    rows = exposure(truth(), Noisy(), p, SPINE, SCHEMA, prior=0.3, queries=["detailed"])
+    blocks = {r.bin: r for r in rows if r.level == "Block"}
+    at = [(0, 0), (1, 1), (2, 0), (3, 1), (3, 2)]
+    name = "rho" if mechanism is Mechanism.DISCRETE_GAUSSIAN else "epsilon"
+    after = np.array([risk.posterior(Noisy().value("Block", "detailed", u, a), prior=0.3, neighbours=neighbours,
+                                     **{name: Fraction(3, 4)}) for u, a in at])  # fmt: skip
+    assert blocks["all"].uniques == 5
+    assert blocks["all"].mean == pytest.approx(after.mean())
+    assert blocks["all"].max == pytest.approx(after.max())
+    assert blocks["all"].risk == pytest.approx(after.mean() / 0.3)
+    assert blocks["all"].decided == (after > 0.5).mean()
+    assert blocks["1"].uniques == 1  # block 2 holds one person
+    assert blocks["1"].mean == pytest.approx(after[2])
+    assert blocks["2-9"].uniques == 4
+    assert {r.level: r.uniques for r in rows if r.bin == "all"} == {"Town": 5, "Block": 5}
+
+
+def test_units_that_were_not_measured_are_left_out() -> None:
+    rows = exposure(truth(), Noisy({("Block", 3)}), plan(), SPINE, SCHEMA, prior=0.5, queries=["detailed"])
+    assert next(r for r in rows if r.level == "Block" and r.bin == "all").uniques == 3
+    up = ladder(truth(), Noisy({("Town", 0)}), plan(), SPINE, SCHEMA, prior=0.5)
+    assert next(r for r in up if r.bin == "all").uniques == 3
+
+
+def test_every_query_is_taken_where_none_is_named() -> None:
+    rows = exposure(truth(), Noisy(), plan(), SPINE, SCHEMA, prior=0.5)
+    assert {(r.level, r.query) for r in rows} >= {("Block", "sex"), ("Block", "detailed")}
+    sex = next(r for r in rows if (r.level, r.query, r.bin) == ("Block", "sex", "all"))
+    assert sex.uniques == 5  # women of blocks 0 to 3, the man of block 3
+
+
+def test_the_ladder_weighs_one_count_a_level() -> None:
+    rows = ladder(truth(), Noisy(), plan(), SPINE, SCHEMA, prior=0.3)
+    assert {r.levels for r in rows} == {2}  # nobody is unique in the country
+    row = next(r for r in rows if r.bin == "all")
+    at = [(0, 0), (1, 1), (2, 0), (3, 1), (3, 2)]
+    x = [[Noisy().value("Block", "detailed", u, a), Noisy().value("Town", "detailed", u // 2, a)] for u, a in at]
+    after = risk.joint_posterior(x, rho=[Fraction(3, 4), Fraction(3, 8)], prior=0.3)
+    assert (row.level, row.uniques) == ("Town", 5)
+    assert row.mean == pytest.approx(after.mean())
+
+
+def test_the_outlook_needs_the_plan_alone() -> None:
+    rows = outlook(plan(), [0.5, 0.1])
+    one = next(r for r in rows if (r.level, r.query, r.prior, r.levels) == ("Block", "detailed", 0.1, 1))
+    assert one.marginal_posterior == pytest.approx(risk.marginal_posterior(rho=0.75, prior=0.1), abs=1e-12)
+    assert one.decision_probability == pytest.approx(risk.decision_probability(rho=0.75, prior=0.1), abs=1e-12)
+    three = next(r for r in rows if r.levels == 3 and r.prior == 0.5)
+    assert three.level == "Country"
+    costs = [0.75, 0.375, 0.375]
+    assert three.marginal_posterior == pytest.approx(risk.joint_marginal_posterior(rho=costs, prior=0.5))
+    assert len(rows) == 2 * (6 + 2)
+    assert outlook(plan(), [0.5], query="age")[-1].levels == 1  # never measured: no ladder

@@ -1,0 +1,154 @@
+"""The documentation says what the code does: keys, commands, links, and the walk through one's own data."""
+
+from __future__ import annotations
+
+import csv
+import random
+import re
+import shlex
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+import das
+from das.cli import main
+from das.spec import RunSpec, parse
+from docs import reference
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = sorted((ROOT / "docs").glob("*.md"))
+EVERY = [ROOT / "README.md", *PAGES]
+LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+
+
+# --- the reference of the configuration -----------------------------------------------------------------------
+
+
+def keys(schema: dict[str, Any], node: dict[str, Any], path: str = "") -> Iterator[str]:
+    """Every dotted key of a JSON schema: an account of the models that is not ours."""
+    refs = re.findall(
+        r"#/\$defs/(\w+)",
+        str([node.get("$ref"), node.get("anyOf"), node.get("allOf"), node.get("additionalProperties")]),
+    )
+    for part in (refs and [schema["$defs"][refs[0]]]) or [node]:
+        for key, inner in part.get("properties", {}).items():
+            yield f"{path}{key}"
+            yield from keys(schema, inner, f"{path}{key}.{'<name>.' if 'additionalProperties' in inner else ''}")
+
+
+def rows() -> dict[str, str]:
+    """Key and text of every row of the reference, what stands for a name removed from the end."""
+    lines = re.findall(r"^\| `([^`]+)` \|.*\| ([^|]*) \|$", reference.configuration(), re.MULTILINE)
+    return {re.sub(r"(\.<(?!name>)\w+>)+$", "", key): text for key, text in lines}
+
+
+def test_every_key_of_the_configuration_is_explained() -> None:
+    schema = RunSpec.model_json_schema(by_alias=True)
+    found = set(keys(schema, schema))
+    assert {"budget.rho", "units.budget.relative", "schema.groupings.<name>.attribute", "geography.define"} <= found
+    tables = {k for k in found if any(other.startswith(f"{k}.") for other in found)}
+    said = rows()
+    assert found - tables == set(said)
+    assert not [key for key, text in said.items() if len(text) < 10]
+
+
+def test_a_key_without_a_note_is_noticed() -> None:
+    """What stands under a field is found, and only that."""
+    assert reference.notes(RunSpec) == {}
+    assert "not private" in reference.notes(type(parse(OWN, where="test").run))["seed"]
+
+
+# --- commands --------------------------------------------------------------------------------------------------
+
+
+def spoken(text: str) -> list[list[str]]:
+    """The ``das`` commands in code blocks and in inline code, as lists of words."""
+    code = re.findall(r"```\w*\n(.*?)```", text, re.DOTALL) + re.findall(r"`([^`\n]+)`", text)
+    lines = [line.strip().removeprefix(".venv/bin/") for block in code for line in block.split("\n")]
+    return [shlex.split(line, comments=True) for line in lines if re.match(r"das [a-z]", line)]
+
+
+def test_every_command_is_in_the_reference() -> None:
+    text = reference.commands()
+    for name, command in reference.walk(main, "das"):
+        assert f"## `{name}`" in text
+        for option in (o for p in command.params for o in p.opts if o.startswith("--")):
+            assert option in text
+
+
+@pytest.mark.parametrize("page", EVERY, ids=lambda p: p.name)
+def test_commands_that_are_written_exist_with_their_options(page: Path) -> None:
+    for words in spoken(page.read_text(encoding="utf-8")):
+        given = [word.strip("[],") for word in words[1:]]
+        value = ["X"] if given[-1].startswith("--") else []  # an option named without its value
+        done = CliRunner().invoke(main, [*given, *value, "--help"])
+        assert done.exit_code == 0, (words, done.output)
+
+
+def test_make_targets_that_are_written_exist() -> None:
+    targets = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    for page in EVERY:
+        blocks = re.findall(r"^make ([\w-]+)|`make ([\w-]+)", page.read_text(encoding="utf-8"), re.MULTILINE)
+        assert {a or b for a, b in blocks} <= targets, page.name
+
+
+# --- links -----------------------------------------------------------------------------------------------------
+
+
+def anchor(heading: str) -> str:
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+
+
+@pytest.mark.parametrize("page", EVERY, ids=lambda p: p.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    for target in LINK.findall(page.read_text(encoding="utf-8")):
+        if "://" in target:
+            continue
+        name, _, part = target.partition("#")
+        file = page.parent / name if name else page
+        assert file.exists(), target
+        if part:
+            headings = re.findall(r"^#+ (.*)$", file.read_text(encoding="utf-8"), re.MULTILINE)
+            assert part in map(anchor, headings), target
+
+
+def test_the_index_leads_to_every_page_and_notebook() -> None:
+    listed = set(re.findall(r"^([\w./-]+)$", (ROOT / "docs" / "index.md").read_text(encoding="utf-8"), re.MULTILINE))
+    there = {p.stem for p in PAGES} | {f"../notebooks/{p.stem}" for p in (ROOT / "notebooks").glob("*.ipynb")}
+    assert listed == there - {"index"}
+
+
+def test_the_citation_is_of_this_version() -> None:
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    assert f"\nversion: {version}\n" in (ROOT / "CITATION.cff").read_text()
+
+
+# --- the walk --------------------------------------------------------------------------------------------------
+
+OWN = re.findall(r"```toml\n(.*?)```", (ROOT / "docs" / "own-data.md").read_text(encoding="utf-8"), re.DOTALL)[0]
+
+
+def test_the_configuration_for_ones_own_data_runs_as_it_is_printed(tmp_path: Path) -> None:
+    """A made-up table in the printed layout, the printed configuration, and nothing else."""
+    header = re.findall(r"```\n(region,.*)\n", (ROOT / "docs" / "own-data.md").read_text(encoding="utf-8"))[0].split(
+        ","
+    )
+    dice = random.Random(1)
+    with (tmp_path / "people.csv").open("w", newline="") as file:
+        out = csv.writer(file)
+        out.writerow(header)
+        for _ in range(500):
+            region, district, village = dice.choice("NS"), dice.choice("12"), dice.choice("abc")
+            out.writerow([region, region + district, region + district + village, dice.choice(["female", "male"]),
+                          dice.choice(["young", "middle", "old"]), dice.choice("xyz")])  # fmt: skip
+    (tmp_path / "my.toml").write_text(OWN)
+    spec = das.load_spec(tmp_path / "my.toml")
+    das.run(spec, tmp_path / "run", paths=[tmp_path / "people.csv"])
+    assert len(das.read_microdata(tmp_path / "run")) == 500
+    assert (tmp_path / "run" / "confidential" / "report.html").stat().st_size > 1000
+    noisy = das.read_nmf(tmp_path / "run", level="Region", query="adult", schema=spec.schema_built)
+    assert list(noisy["age"]) == ["minor", "adult"] * 2

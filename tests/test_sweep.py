@@ -1,0 +1,163 @@
+"""Sweeps: noise against its theory, what is kept and what is made again, and what all of it costs."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterable
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import das
+from das import pipeline
+from das.errors import SpecError, UserError
+from das.evaluate.theory import moments
+from das.files.run_directory import RunDirectory
+from das.model.budget import Mechanism
+from das.model.measurement import Measurement
+from das.model.result import ErrorRow
+from das.model.schema import Schema
+from das.model.spine import Spine
+from das.spec import RunSpec
+from das.sweep import Swept, sweep
+
+BUDGET = Fraction(4)
+
+
+@pytest.fixture(scope="module")
+def spec(root: Path) -> RunSpec:
+    return das.load_spec(root / "configs" / "1940.toml")
+
+
+@pytest.fixture(scope="module")
+def data(root: Path, spec: RunSpec) -> list[Path]:
+    return [root / p for p in spec.data.path]
+
+
+@pytest.fixture(scope="module")
+def swept(spec: RunSpec, data: list[Path], tmp_path_factory: pytest.TempPathFactory) -> Swept:
+    """One budget, both methods, twice, in two processes. Nobody changes it."""
+    out = tmp_path_factory.mktemp("sweep") / "sweep"
+    return sweep(spec, [BUDGET], out, methods=("topdown", "full-information"), repeats=2, paths=data, workers=2)
+
+
+def test_the_noise_is_what_theory_says_at_every_level_and_query(swept: Swept) -> None:
+    """Each mean absolute error is within its sampling error of that of its noise, and so are all together, which are
+    100,000 answers and would be ten standard deviations away from noise 3 percent wider or narrower."""
+    rows = [r.error for r in swept.rows if r.error.source == "nmf" and r.error.bin == "all" and r.error.n >= 20]
+    assert {(r.level, r.query) for r in rows} >= {("Enumdist", "detailed"), ("County", "hhgq"), ("State", "detailed")}
+    assert max(abs(r.mae_z) for r in rows if r.mae_z is not None) < 5.5
+    assert abs(off_by(rows, 1.0)) < 4.5
+    assert off_by(rows, 0.97) > 6
+    assert off_by(rows, 1.03) < -6
+
+
+def off_by(rows: list[ErrorRow], factor: float) -> float:
+    """How many standard deviations the sum of all absolute errors is above that of noise ``factor`` times as wide."""
+    excess = variance = 0.0
+    for r in rows:
+        assert r.expected_rmse is not None
+        m = moments(Mechanism.DISCRETE_GAUSSIAN, (factor * r.expected_rmse) ** 2)
+        excess += r.n * (r.mae - m.mean_abs)
+        variance += r.n * m.deviation_abs**2
+    return excess / variance**0.5
+
+
+def test_the_table_is_long_and_the_summary_has_intervals(swept: Swept) -> None:
+    table = pd.read_csv(swept.table, dtype={"budget_exact": str})
+    assert len(table) == len(swept.rows)
+    runs = table[["budget_exact", "method", "repeat"]].drop_duplicates()
+    assert len(runs) == 4
+    assert set(table["source"]) == {"nmf", "postprocessed", "estimates"}
+    assert set(table[table["source"] == "estimates"]["method"]) == {"full-information"}
+    summary = pd.read_csv(swept.summary, dtype={"budget_exact": str})
+    keys = ["budget_exact", "method", "level", "query", "source", "bin"]
+    means = table.groupby(keys, sort=False)["mae"].mean()
+    pd.testing.assert_series_equal(summary.set_index(keys)["mae"], means)
+    assert (summary["repeats"] == 2).all()
+    inside = summary[(summary["source"] == "postprocessed") & summary["difference"].notna()]
+    assert (inside["difference_low"] <= inside["difference"]).all()
+    noisy = summary[summary["source"] == "nmf"].set_index(keys)["mae"]
+    one = ("4", "topdown", "Enumdist", "detailed")
+    assert inside.set_index(keys).loc[(*one, "postprocessed", "all"), "difference"] == pytest.approx(
+        means[(*one, "postprocessed", "all")] - noisy[(*one, "nmf", "all")]
+    )
+
+
+def test_intervals_of_the_estimates_cover(swept: Swept) -> None:
+    rows = [r.error for r in swept.rows if r.error.source == "estimates" and r.error.coverage is not None]
+    many = [r for r in rows if r.query == "detailed" and r.n > 1000]
+    assert many
+    assert 0.86 < np.average([r.coverage for r in many], weights=[r.n for r in many]) < 0.94
+
+
+def test_the_statement_adds_up_every_run(swept: Swept) -> None:
+    said = json.loads(swept.statement.read_text())
+    each = [json.loads((swept.table.parent / "runs" / r["run"] / "release" / "privacy.json").read_text())
+            for r in said["runs"]]  # fmt: skip
+    assert Fraction(said["rho"]["total"]) == sum(Fraction(s["rho"]["total"]) for s in each)
+    assert Fraction(said["rho"]["total"]) == 4 * BUDGET
+    assert said["private"] is True
+    for words in ("adds up their costs", "choosing"):
+        assert words in said["what_this_means"]
+        assert words in swept.page.read_text()
+
+
+def test_finished_runs_are_kept_and_others_made_again(
+    spec: RunSpec, data: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second run is cut off in its measuring: what it had drawn is spent, and the statement counts it. The third
+    has a folder and no ledger: nothing was drawn, and it is begun anew."""
+    out = tmp_path / "sweep"
+    good = pipeline.nmf.write
+
+    def torn(root: Path, level: str, schema: Schema, spine: Spine, measurements: Iterable[Measurement]) -> Path:
+        if "rho-2" in str(root) and level == "County":
+            assert list(measurements)
+            raise KeyboardInterrupt
+        return good(root, level, schema, spine, measurements)
+
+    monkeypatch.setattr(pipeline.nmf, "write", torn)
+    with pytest.raises(KeyboardInterrupt):
+        sweep(spec, [Fraction(1), Fraction(2)], out, paths=data)
+    monkeypatch.undo()
+    first = out / "runs" / "rho-1-topdown-0"
+    before = {p: p.stat().st_mtime_ns for p in first.rglob("*") if p.is_file()}
+    assert (first / "manifest.json").exists()
+    with pytest.raises(UserError, match="not empty"):
+        sweep(spec, [Fraction(1), Fraction(2)], out, paths=data)
+    half = out / "runs" / "rho-3-topdown-0"
+    RunDirectory(half).create()
+    (half / "release" / "half").write_text("half")
+    again = sweep(spec, [Fraction(1), Fraction(2), Fraction(3)], out, paths=data, resume=True)
+    assert {p: p.stat().st_mtime_ns for p in first.rglob("*") if p.is_file()} == before
+    assert not (half / "release" / "half").exists()
+    assert list(dict.fromkeys(r.budget for r in again.rows)) == [1, 2, 3]
+    said = json.loads(again.statement.read_text())
+    lost = [r for r in said["runs"] if r["interrupted_attempts"]]
+    assert [r["run"] for r in lost] == ["rho-2-topdown-0"]
+    assert 2 < Fraction(lost[0]["rho"]) < 4
+    assert Fraction(said["rho"]["total"]) == 1 + 3 + Fraction(lost[0]["rho"])
+
+
+def test_a_sweep_of_other_data_or_settings_is_not_resumed(
+    spec: RunSpec, data: list[Path], swept: Swept, tmp_path: Path
+) -> None:
+    out = tmp_path / "copy"
+    (out / "runs").mkdir(parents=True)
+    run = "rho-4-topdown-0"
+    shutil.copytree(swept.table.parent / "runs" / run, out / "runs" / run)
+    other = das.load_spec(Path(__file__).parents[1] / "configs" / "1940.toml", ["estimation.tolerance=1/3"])
+    with pytest.raises(UserError, match="not the one that this run began with"):
+        sweep(other, [Fraction(4)], out, paths=data, resume=True)
+
+
+@pytest.mark.parametrize("methods", [("topdown", "topdown"), ("best",), ("",)])
+def test_methods_that_are_none(spec: RunSpec, tmp_path: Path, methods: tuple[str, ...]) -> None:
+    with pytest.raises(SpecError, match="methods must be different"):
+        sweep(spec, [Fraction(1)], tmp_path / "s", methods=methods)
+    assert not (tmp_path / "s").exists()

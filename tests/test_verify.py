@@ -1,0 +1,230 @@
+"""Whether a release is what its privacy statement says: each way that it can be otherwise, with its place."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from das import pipeline, spec, verify
+from das.accounting.statement import statement
+from das.errors import ReleaseError, UserError
+from das.files import published_layout, run_directory, simulate_1940, simulate_2010
+from das.files.ledger import LedgerFile, digests
+from das.spec import dump, parse
+from tests.spec.test_parse import BASE
+
+Change = Callable[[dict[str, Any]], object]
+
+
+@pytest.fixture(scope="module")
+def finished(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A calibrated run on simulated data, not seeded."""
+    folder = tmp_path_factory.mktemp("verify")
+    (data,) = simulate_1940.write(folder / "data", seed=1, states=1, persons=1000)
+    text = (root / "configs" / "1940.toml").read_text(encoding="utf-8")
+    chosen = spec.parse(text, where="c", overrides=("budget.epsilon=2", "budget.calibration=exact"))
+    pipeline.run(chosen, folder / "run", paths=[data])
+    return folder / "run" / "release"
+
+
+@pytest.fixture
+def copied(finished: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(finished, tmp_path / "copied"))
+
+
+def refused(release: Path, *words: str) -> str:
+    with pytest.raises(UserError) as caught:
+        verify.statement(release)
+    message = str(caught.value)
+    for word in words:
+        assert word in message, message
+    return message
+
+
+def alter(release: Path, change: Change) -> None:
+    path = release / "privacy.json"
+    value = json.loads(path.read_text(encoding="utf-8"))
+    change(value)
+    run_directory.write_json(path, value)
+
+
+def line(release: Path, text: str) -> str:
+    """``line <n>``, the first that has ``text``."""
+    lines = (release / "privacy.json").read_text(encoding="utf-8").split("\n")
+    return f"line {next(i for i, x in enumerate(lines, 1) if text in x)}"
+
+
+def test_a_release_as_it_was_written(finished: Path) -> None:
+    said = verify.statement(finished)
+    assert said["target"] == {"universe": "persons", "epsilon": "2", "delta": "1e-10", "calibration": "exact"}
+    ten = next(e for e in said["guarantee"]["persons"]["epsilon"] if e["delta"] == "1e-10")
+    assert 1.99999 < ten["pld"][0] <= ten["pld"][1] <= 2
+    assert said["private"] is True
+    assert {"spec.toml", "spine.parquet", "ledger.jsonl", "nmf/State.parquet/DPQuery",
+            "nmf/State.parquet/Constraint"} <= set(said["digests"])  # fmt: skip
+
+
+# --- numbers of the statement --------------------------------------------------------------------------------
+
+
+def nudge(path: tuple[Any, ...], value: Any) -> Change:
+    def change(tree: dict[str, Any]) -> None:
+        node: Any = tree
+        for key in path[:-1]:
+            node = node[key]
+        node[path[-1]] = value
+
+    return change
+
+
+@pytest.mark.parametrize("path, value, words", [
+    (("rho", "total"), "1/2", ["'total' is given as 1/2", "line"]),
+    (("ledger", 3, "rho"), "1/1000", ["does not cost 1/1000", "line"]),
+    (("guarantee", "persons", "epsilon", 1, "pld"), [1.0, 1.5], ["guarantee.persons.epsilon.1.pld is [1.0, 1.5]", "line"]),
+    (("guarantee", "persons", "epsilon", 1, "pld"), [0.0, 99.0], ["guarantee.persons.epsilon.1.pld"]),
+    (("guarantee", "persons", "epsilon", 1, "pld"), 2.0, ["guarantee.persons.epsilon.1.pld"]),
+    (("guarantee", "persons", "epsilon", 0, "zcdp-tight"), 1.0, ["zcdp-tight is 1.0"]),
+    (("guarantee", "persons", "implied_epsilon"), "0.1", ["implied_epsilon"]),
+    (("guarantee", "persons", "rho"), "1/9", ["guarantee.persons.rho is 1/9"]),
+    (("curve", 2, "pld", 1), 0.25, ["curve.2.pld"]),
+    (("changes", "persons", 1, "rho"), "0", ["changes.persons.1.rho is 0"]),
+    (("changes", "persons", 1, "pld"), [0.0, 0.0], ["changes.persons.1.pld"]),
+    (("spending", "persons", "levels", "County"), "0", ["spending.persons.levels.County"]),
+    (("private",), False, ["private is False"]),
+    (("entropy",), "dice", ["entropy is dice", "AES-256"]),
+    (("neighbours",), "unbounded", ["does not cost"]),
+    (("neighbours",), "cousins", ["no privacy statement", "cousins"]),
+    (("mechanism",), "geometric", ["no privacy statement"]),
+    (("target", "epsilon"), "1", ["target.epsilon is 1", "again 2"]),
+    (("digests", "spec.toml"), "0" * 64, ["digests.spec.toml"]),
+    (("what_this_means",), [], ["does not say", "Neighbours are data sets"]),
+    (("extra",), 1, ["extra is 1", "again None"]),
+    (("outside_the_guarantee",), [], ["total", "in the files, and not in the statement"]),
+    (("ledger",), "none", ["no privacy statement"]),
+])  # fmt: skip
+def test_no_number_can_be_altered(copied: Path, path: tuple[Any, ...], value: Any, words: list[str]) -> None:
+    alter(copied, nudge(path, value))
+    refused(copied, "privacy.json" if "in the files" not in words[-1] else "nmf", *words)
+
+
+def test_the_line_is_that_of_the_fault(copied: Path) -> None:
+    alter(copied, nudge(("changes", "persons", 2, "rho"), "17/23"))
+    refused(copied, "privacy.json, " + line(copied, '"17/23"'))
+
+
+def test_a_number_that_is_gone(copied: Path) -> None:
+    alter(copied, lambda v: v["guarantee"]["persons"].pop("implied_epsilon"))
+    refused(copied, "guarantee.persons.implied_epsilon is None")
+    alter(copied, lambda v: v.pop("ledger"))
+    refused(copied, "no privacy statement", "ledger")
+
+
+def test_rounding_of_another_machine_is_no_fault(copied: Path) -> None:
+    def change(v: dict[str, Any]) -> None:
+        row = v["guarantee"]["persons"]["epsilon"][1]
+        row["pld"] = [row["pld"][0] * (1 - 1e-12), row["pld"][1] * (1 + 1e-12)]
+        row["zcdp-tight"] *= 1 + 1e-11
+
+    alter(copied, change)
+    assert verify.statement(copied)["ledger"]
+
+
+# --- files -----------------------------------------------------------------------------------------------------
+
+
+def test_another_file_than_the_one_that_was_stated(copied: Path) -> None:
+    """A comment changes no number, and still the file is not the one that the statement is about."""
+    path = copied / "spec.toml"
+    path.write_text("# mine\n" + path.read_text(encoding="utf-8"), encoding="utf-8")
+    refused(copied, "digests.spec.toml", line(copied, '"spec.toml"'))
+
+
+def test_a_ledger_with_a_draw_that_the_statement_hides(copied: Path) -> None:
+    path = copied / "ledger.jsonl"
+    lines = path.read_text(encoding="utf-8").splitlines()
+    path.write_text("\n".join([*lines[:2], *lines]) + "\n", encoding="utf-8")
+    refused(copied, "'detailed' at 'National'", "there 2 times, and here 1 times")
+
+
+def test_a_ledger_of_another_plan(copied: Path) -> None:
+    text = (copied / "spec.toml").read_text(encoding="utf-8")
+    other = parse(text, where="c", overrides=("budget.rho=1/100",))
+    (copied / "spec.toml").write_text(dump(other), encoding="utf-8")
+    refused(copied, "the draws of persons are not those of the plan", "ledger.jsonl")
+
+
+def test_a_rho_above_the_target(copied: Path) -> None:
+    """Everything agrees with everything, but for the target."""
+    text = (copied / "spec.toml").read_text(encoding="utf-8").replace("epsilon = 2\n", 'epsilon = "19/10"\n')
+    (copied / "spec.toml").write_text(text, encoding="utf-8")
+    refused(copied, "spec.toml", "above the target of 19/10")
+
+
+def test_a_torn_ledger_names_its_line(copied: Path) -> None:
+    path = copied / "ledger.jsonl"
+    lines = path.read_text(encoding="utf-8").splitlines()
+    lines[4] = lines[4][:-3]
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    refused(copied, "ledger.jsonl", "line 5")
+
+
+@pytest.mark.parametrize("name", ["ledger.jsonl", "spec.toml", "spine.parquet", "privacy.json"])
+def test_a_file_that_is_missing(copied: Path, name: str) -> None:
+    (copied / name).unlink()
+    refused(copied, name)
+
+
+def test_what_was_lost_is_counted_and_verified(finished: Path, copied: Path) -> None:
+    """An attempt in the ledger that was not finished, and a statement that owns up to it."""
+    path = copied / "ledger.jsonl"
+    lines = path.read_text(encoding="utf-8").splitlines()
+    path.write_text("\n".join([*lines[:2], *lines]) + "\n", encoding="utf-8")
+    chosen, drawn = verify.drawn(copied)
+    assert [len(es) for es in drawn.lost.values()] == [1]
+    said = json.loads((copied / "privacy.json").read_text(encoding="utf-8"))
+    new = statement(chosen.terms, drawn, said["outside_the_guarantee"], said["entropy"], True, (), digests(copied))
+    run_directory.write_json(copied / "privacy.json", new)
+    assert Fraction(verify.statement(copied)["rho"]["total"]) > chosen.persons.plan.cost
+
+
+def test_digests_of_the_ledger_are_those_of_the_files(finished: Path) -> None:
+    assert digests(finished) == digests(finished, LedgerFile(finished / "ledger.jsonl").attempts())
+
+
+# --- measurements of another publisher ---------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def foreign(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A release made from noisy measurement files alone."""
+    folder = tmp_path_factory.mktemp("foreign")
+    simulate_2010.write(folder / "data", seed=1, states=1, persons=1000)
+    pipeline.run(spec.parse(BASE, where="c", overrides=("run.seed=1",)), folder / "run", paths=[folder / "data"])
+    published_layout.convert(folder / "run" / "release" / "nmf", folder / "release")
+    return folder / "release"
+
+
+def test_files_without_a_ledger_are_held_against_what_was_read(foreign: Path, tmp_path: Path) -> None:
+    lines = verify.check(foreign)
+    assert len(lines) == 6
+    copied = Path(shutil.copytree(foreign, tmp_path / "copied"))
+    alter(copied, nudge(("measured", 2, "units"), 5))
+    with pytest.raises(ReleaseError, match="are measured, the statement says 5"):
+        verify.check(copied)
+    alter(copied, nudge(("measured", 2, "units"), lines[2]["units"]))
+    alter(copied, nudge(("measured", 4, "variance", "most"), lines[4]["variance"]["most"] * 0.99))
+    with pytest.raises(ReleaseError, match="variance"):
+        verify.check(copied)
+    alter(copied, lambda v: v["measured"].pop(3))
+    with pytest.raises(ReleaseError, match="not in both"):
+        verify.check(copied)
+
+
+def test_there_is_no_statement_of_a_foreign_ledger(foreign: Path) -> None:
+    refused(foreign, "another publisher", "das nmf verify")
