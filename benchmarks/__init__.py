@@ -1,4 +1,15 @@
 """Measured comparisons. Each module is a command that prints one JSON line for each figure."""
 
 #: In the order in which ``python -m benchmarks`` runs them: quick ones first.
-NAMES = ("sampler", "accounting", "children_qp", "risk", "rhode_island", "full_information", "evaluation", "reconstruction", "scaling", "chi_square")
+NAMES = (
+    "sampler",
+    "accounting",
+    "children_qp",
+    "risk",
+    "rhode_island",
+    "full_information",
+    "evaluation",
+    "reconstruction",
+    "scaling",
+    "chi_square",
+)

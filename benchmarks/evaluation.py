@@ -22,7 +22,7 @@ from time import perf_counter
 import das
 from benchmarks.common import CONFIG, RHODE_ISLAND, ROOT, Figures, no_data, shared_data, timed
 from benchmarks.whole_run import WholeRun, whole_run
-from das import pipeline
+from das import assessment
 from das.files import nmf
 from das.model.result import SweepRow
 from das.post import open_release
@@ -58,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def _state(figures: Figures, data: Path, folder: Path, workers: int, and_sweep: bool) -> None:
     run = whole_run(data, folder / "run", workers=workers)
     reading = timed(partial(_read_all, run), 3)
-    whole = timed(partial(pipeline.evaluate_run, run.directory.root), 3)
+    whole = timed(partial(assessment.evaluate_run, run.directory.root), 3)
     figures("evaluating a finished run, beside reading its measurements", whole.cpu / reading.cpu, "ratio", at_most=4,
             cpu_seconds=whole.cpu, reading_cpu_seconds=reading.cpu)  # fmt: skip
     began = perf_counter()

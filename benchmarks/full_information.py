@@ -20,7 +20,8 @@ from benchmarks.common import CONFIG, RHODE_ISLAND, Figures, no_data, shared_dat
 from das.engine import Silent
 from das.files.run_directory import RunDirectory
 from das.model.result import ErrorRow
-from das.pipeline import Prepared, prepare, run_prepared
+from das.pipeline import run_prepared
+from das.preparation import Prepared, prepare
 from das.spec import RunSpec
 from das.stages import Stages
 

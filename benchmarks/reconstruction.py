@@ -1,10 +1,11 @@
 """Reconstruction: the attack of Dinur and Nissim, and the attack on our own published tables (docs/reconstruction.md).
 
 Three parts. The box-constrained least squares beside SciPy's, Clarabel's and OSQP's at equal accuracy, and its
-results beside theory. Everybody's record from the published tables of Rhode Island at several budgets. And the
-question that the guarantee answers: how much more often is a person found *because* of the own record? One person of
-every block group is given the record of somebody else in the state with the same kind of dwelling, the run made again,
-and the same attack asked for the record that they had before.
+results beside theory. Everybody's record from published tables: of the shipped extract, or of Rhode Island
+(``--rhode-island``). And the question that the guarantee answers: how much more often is a person found *because* of the
+own record? Of one person in every block a coin says whether somebody else's record, of the same kind of dwelling in the
+same state, takes the place of their own; a second run has the coins turned over. So each is asked for once with the own
+record and once without, and the others are alike in law: what the guarantee speaks of.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from time import process_time
 import numpy as np
 from scipy.optimize import lsq_linear
 
-from benchmarks.common import CONFIG, RHODE_ISLAND, Figures, no_data, shared_data, timed
+from benchmarks.common import CONFIG, RHODE_ISLAND, ROOT, Figures, no_data, shared_data, timed
 from benchmarks.peers import PeerUnavailable, ask, environment
 from das import pipeline
 from das import spec as specification
@@ -30,34 +31,37 @@ from das.files.run_directory import RunDirectory
 from das.histogram import upward
 from das.model.confidential import Confidential
 from das.model.histogram import Histogram
-from das.pipeline import Prepared
+from das.model.schema import Schema
+from das.model.spine import Spine
+from das.post import open_release
+from das.preparation import Prepared
 from das.risk import box_least_squares, jason
 from das.risk.guarantee import most_often_right
 from das.risk.reconstruction import Noise, laplace
 from das.risk.table_attack import count_at, guess
 from das.stages import Stages
 
-BUDGETS = ("1/100", "1/10", "1", "293764/114921", "10", "100", "1000")
-CANARIES_AT = ("1/10", "293764/114921", "10")
+BUDGETS = ("1/10", "293764/114921", "100")
+SHIPPED = ROOT / "data" / "pl94_2010"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.reconstruction", description=__doc__)
-    parser.add_argument("--bits", type=int, default=1000)
-    parser.add_argument("--trials", type=int, default=5, help="of Dinur and Nissim's attack, for each figure")
+    parser.add_argument("--bits", type=int, default=400)
+    parser.add_argument("--trials", type=int, default=3, help="of Dinur and Nissim's attack, for each figure")
     parser.add_argument("--rho", nargs="*", default=list(BUDGETS), help="budgets of the attack on tables")
-    parser.add_argument("--canaries", nargs="*", default=list(CANARIES_AT), help="budgets with and without a record")
+    parser.add_argument("--rhode-island", action="store_true", help="a whole state, a minute a budget and run")
     given = parser.parse_args(arguments)
     figures = Figures("reconstruction")
     with tempfile.TemporaryDirectory() as folder:
         for noise in (laplace(0.1), Noise("little", "normal", 1.0)):
             _solver(figures, noise, given.bits, Path(folder))
         _theory(figures, given.bits, given.trials)
-        data = shared_data(RHODE_ISLAND)
+        data = shared_data(RHODE_ISLAND) if given.rhode_island else SHIPPED
         if data is None:
             figures.skipped("attack on tables", no_data(RHODE_ISLAND))
             return
-        _tables(figures, data, given.rho, given.canaries, Path(folder))
+        _tables(figures, data, given.rho, Path(folder))
 
 
 # --- Dinur and Nissim ----------------------------------------------------------------------------------------
@@ -116,73 +120,79 @@ def _theory(figures: Figures, bits: int, trials: int) -> None:
 # --- the published tables ------------------------------------------------------------------------------------
 
 
-def _tables(figures: Figures, data: Path, budgets: Sequence[str], canaries: Sequence[str], folder: Path) -> None:
+def _tables(figures: Figures, data: Path, budgets: Sequence[str], folder: Path) -> None:
     spec = specification.parse(CONFIG.read_text(encoding="utf-8"), where=str(CONFIG))
     prepared = pipeline.prepare(spec, [data], Stages(), Silent())
-    for rho in dict.fromkeys([*budgets, *canaries]):
-        run = _run(prepared, rho, folder / "with")
-        if rho in budgets:
-            began = process_time()
-            r = attacked(run)
-            figures(f"records recovered from the published tables, rho {r.cost:.4g}", r.attack.agreement, "of persons",
-                    baseline=r.baseline.agreement, face_value=r.face_value.agreement, allowed=r.allowed,
-                    expected=r.attack.expected, precision=list(r.attack.precision), uniques=r.attack.uniques,
-                    uniques_found=r.attack.uniques_found, uniques_found_by_baseline=r.baseline.uniques_found,
-                    claims_right=r.attack.claims_right, claims_right_by_baseline=r.baseline.claims_right,
-                    cpu_seconds=process_time() - began)  # fmt: skip
-        if rho in canaries:
-            _canaries(figures, prepared, rho, run, folder / "without")
+    for rho in budgets:
+        run = _run(prepared, rho, folder / "all")
+        began = process_time()
+        r = attacked(run)
+        figures(f"records recovered from the published tables, rho {r.cost:.4g}", r.attack.agreement, "of persons",
+                baseline=r.baseline.agreement, face_value=r.face_value.agreement, allowed=r.allowed,
+                expected=r.attack.expected, precision=list(r.attack.precision), uniques=r.attack.uniques,
+                uniques_found=r.attack.uniques_found, uniques_found_by_baseline=r.baseline.uniques_found,
+                claims_right=r.attack.claims_right, claims_right_by_baseline=r.baseline.claims_right,
+                cpu_seconds=process_time() - began)  # fmt: skip
+        _canaries(figures, prepared, rho, folder)
 
 
 def _run(prepared: Prepared, rho: str, folder: Path) -> Path:
     text = CONFIG.read_text(encoding="utf-8")
-    spec = specification.parse(text, where=str(CONFIG), overrides=(f"budget.rho={rho}",))
+    spec = specification.parse(text, where=str(CONFIG), overrides=(f"budget.rho={rho}", "output.report=false"))
     out = folder / rho.replace("/", "_")
     pipeline.run_prepared(spec, prepared, RunDirectory(out), 1, Stages(), Silent())
     return out
 
 
-def _canaries(figures: Figures, prepared: Prepared, rho: str, run: Path, folder: Path) -> None:
+def _canaries(figures: Figures, prepared: Prepared, rho: str, folder: Path) -> None:
     """The same persons, asked for in a run that has their records and in one that has others in their place."""
+    persons = specification.parse(CONFIG.read_text(encoding="utf-8"), where=str(CONFIG)).persons
     lowest = prepared.spine.levels[-1]
     truth = prepared.truth["persons"][lowest].open("to replace some records and see whether they are found less often")
-    unit, cell, other = _chosen(truth, prepared, np.random.default_rng(3))
-    changed = Histogram.of(
-        truth.units, truth.cells,
-        np.concatenate([truth.unit, unit, unit]), np.concatenate([truth.cell, cell, other]),
-        np.concatenate([truth.count, -np.ones_like(unit), np.ones_like(unit)]),
-    )  # fmt: skip
-    without = replace(prepared, truth={**prepared.truth, "persons": upward(Confidential(changed), prepared.spine)})
-    found = [
-        _found(run, unit, cell, truth),
-        # of the n in the cell one has gone: the attacker is right about it if he still claims n
-        _found(_run(without, rho, folder), unit, cell, truth),
-    ]
-    with_it, without_it = (float(f.mean()) for f in found)
-    error = float((found[0] - found[1]).std() / len(unit) ** 0.5)
+    rng = np.random.default_rng(3)
+    unit, cell, other = _chosen(truth, prepared.spine, persons.schema, rng)
+    own = rng.random(len(unit)) < 0.5
+    found = []
+    for name, kept in (("heads", own), ("tails", ~own)):
+        changed = _replaced(truth, unit[~kept], cell[~kept], other[~kept])
+        without = replace(prepared, truth={**prepared.truth, "persons": upward(Confidential(changed), prepared.spine)})
+        found.append(_found(_run(without, rho, folder / name), unit, cell, truth))
+    # of the n in the cell one has gone: the attacker is right about it if he still claims n
+    p1, p0 = np.where(own, *found), np.where(own, *reversed(found))
+    alone = count_at(truth, unit, cell) == 1
     cost = float(Fraction(rho))
-    spec = specification.parse(CONFIG.read_text(encoding="utf-8"), where=str(CONFIG)).persons.plan
-    figures(f"found with the own record less without it, rho {cost:.4g}", with_it - without_it, "of persons",
-            with_it=with_it, without_it=without_it, standard_error=error, persons=len(unit),
-            allowed=most_often_right(without_it, cost, spec.mechanism, spec.neighbours))  # fmt: skip
+    for who, these in (("persons", np.ones_like(alone)), ("unique persons", alone)):
+        without_it = float(p0[these].mean())
+        figures(f"{who} found with the own record less without it, rho {cost:.4g}", float((p1 - p0)[these].mean()), "of persons",
+                with_it=float(p1[these].mean()), without_it=without_it, persons=int(these.sum()),
+                standard_error=float((p1 - p0)[these].std() / these.sum() ** 0.5),
+                allowed=most_often_right(without_it, cost, persons.plan.mechanism, persons.plan.neighbours))  # fmt: skip
 
 
 def _chosen(
-    truth: Histogram, prepared: Prepared, rng: np.random.Generator
+    truth: Histogram, spine: Spine, schema: Schema, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """One person of every unit above the lowest that has any, and the record of another in the same kind of dwelling."""
+    """One person of every unit that has any, and the record of another of the state in the same kind of dwelling."""
     person = rng.permutation(np.repeat(np.arange(len(truth.count)), truth.count))
-    above = prepared.spine.parent[-1][truth.unit[person]]
-    mine = person[np.unique(above, return_index=True)[1]]
-    schema = specification.parse(CONFIG.read_text(encoding="utf-8"), where=str(CONFIG)).persons.schema
-    dwelling = schema.level_of(schema.dwelling or "")[truth.cell]
-    other = np.array([truth.cell[rng.choice(person[dwelling[person] == dwelling[p]])] for p in mine])
+    mine = person[np.unique(truth.unit[person], return_index=True)[1]]
+    state = spine.up(spine.levels[-1], spine.levels[1])[truth.unit]
+    kind = state * schema.cells + schema.level_of(schema.dwelling or "")[truth.cell]
+    by_kind = {int(k): person[kind[person] == k] for k in np.unique(kind[mine])}
+    other = np.array([truth.cell[rng.choice(by_kind[int(kind[p])])] for p in mine])
     return truth.unit[mine], truth.cell[mine], other
+
+
+def _replaced(truth: Histogram, unit: np.ndarray, cell: np.ndarray, other: np.ndarray) -> Histogram:
+    one = np.ones_like(unit)
+    return Histogram.of(
+        truth.units, truth.cells, np.concatenate([truth.unit, unit, unit]),
+        np.concatenate([truth.cell, cell, other]), np.concatenate([truth.count, -one, one]),
+    )  # fmt: skip
 
 
 def _found(run: Path, unit: np.ndarray, cell: np.ndarray, truth: Histogram) -> np.ndarray:
     """The chance that each person is among those named: records claimed over persons who have that record."""
-    opened = pipeline.open_release(run / "release")
+    opened = open_release(run / "release")
     g = guess(published_by(opened), opened.spine, variance(opened))
     claims = Histogram.of(truth.units, truth.cells, g.unit, g.cell, np.ones(len(g.unit), dtype=np.int64))
     return np.minimum(1.0, count_at(claims, unit, cell) / count_at(truth, unit, cell))

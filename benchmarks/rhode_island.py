@@ -21,7 +21,7 @@ from benchmarks import published_errors
 from benchmarks.common import CONFIG, METRICS, RHODE_ISLAND, Figures, no_data, shared_data, timed
 from benchmarks.published_errors import COMPARED, Counts
 from benchmarks.whole_run import WholeRun, whole_run
-from das import pipeline
+from das import pipeline, preparation
 from das import spec as specification
 from das.engine import Silent
 from das.files import errors_csv, nmf, truth
@@ -118,7 +118,7 @@ def _beside_the_bureau(figures: Figures, runs: Sequence[Mapping[tuple[str, str],
 def _measuring(figures: Figures, data: Path, folder: Path) -> None:
     """Measure the persons at every level, and write what was measured."""
     spec = specification.parse(CONFIG.read_text(encoding="utf-8"), where=str(CONFIG))
-    prepared = pipeline.prepare(spec, [data], Stages(), Silent())
+    prepared = preparation.prepare(spec, [data], Stages(), Silent())
     _measure_all(spec, prepared)  # thresholds and caches
     t = timed(partial(_measure_all, spec, prepared), 3)
     levels = _measure_all(spec, prepared)
@@ -153,7 +153,7 @@ def _bits(sigma_sq: float) -> float:
     return float(-(p[p > 0] * np.log2(each[p > 0])).sum())
 
 
-def _measure_all(spec: RunSpec, prepared: pipeline.Prepared) -> dict[str, list[Measurement]]:
+def _measure_all(spec: RunSpec, prepared: preparation.Prepared) -> dict[str, list[Measurement]]:
     u = spec.persons
     ledger, source = Ledger(u.plan.cost), entropy.system()
     return {

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
-from das.engine import Progress
+from das.engine import Progress, Silent
 from das.evaluate import Published, evaluate, evaluate_tables, impossible
 from das.files import areas as areas_file
-from das.files import errors_csv, nmf, rows_csv
+from das.files import errors_csv, microdata_reading, nmf, rows_csv, truth
 from das.files.estimates import EstimateReader, folder_of
 from das.files.run_directory import RunDirectory
+from das.histogram import upward
 from das.model.areas import Areas
 from das.model.confidential import Confidential
 from das.model.histogram import Histogram
 from das.model.result import ErrorRow, ImpossibleRow, TableRow
 from das.model.spine import Spine
+from das.post import Opened, open_release
+from das.preparation import Truth
 from das.spec import RunSpec, Universe
 
 REASON = "impossible results are counted in the truth as well, for confidential/ only"
@@ -58,3 +62,36 @@ def assess(spec: RunSpec, directory: RunDirectory, run: Assessed, progress: Prog
 def _estimates(directory: RunDirectory, universe: Universe, spine: Spine) -> EstimateReader | None:
     folder = folder_of(directory.release, universe.name)
     return EstimateReader(folder, spine) if folder.is_dir() else None
+
+
+def evaluate_run(
+    run: Path, progress: Progress | None = None, *, areas: Path | None = None
+) -> dict[str, list[ErrorRow]]:
+    """The errors of a finished run, computed again from its release and its confidential part. ``areas``: a list
+    ``area,block`` of areas off the spine, which joins those that the run knows."""
+    directory = RunDirectory(run)
+    opened, known = truth_of(run)
+    published: dict[str, dict[str, Histogram]] = {}
+    for u in opened.spec.universes:
+        h = microdata_reading.read(directory.release / "microdata" / u.name, u.schema, opened.spine.codes[-1])
+        published[u.name] = {lv: x.open("published") for lv, x in upward(Confidential(h), opened.spine).items()}
+    kinds = list(areas_file.read(directory.errors.parent / "areas.parquet"))
+    if areas is not None:
+        new = areas_file.read_csv(areas, opened.spine.levels[-1], opened.spine.codes[-1])
+        kinds = [*(k for k in kinds if k.kind != new.kind), new]
+    held = Assessed(opened.spine, known, published, kinds)
+    return assess(opened.spec, directory, held, progress or Silent())
+
+
+def truth_of(run: Path) -> tuple[Opened, dict[str, Truth]]:
+    """The release of a finished run, and its true histograms by universe and level: for results that stay
+    confidential."""
+    directory = RunDirectory(run)
+    directory.read_manifest()
+    opened = open_release(directory.release)
+    lowest = {u.name: truth.read(truth_path(directory, u.name)) for u in opened.spec.universes}
+    return opened, {name: upward(h, opened.spine) for name, h in lowest.items()}
+
+
+def truth_path(directory: RunDirectory, universe: str) -> Path:
+    return directory.confidential / "truth" / f"{universe}.parquet"

@@ -18,19 +18,11 @@ from das.errors import SpecError
 from das.evaluate import summary
 from das.files import errors_csv, sweep_csv
 from das.files.run_directory import RunDirectory, create_private, read_json, write_json, write_text
+from das.measuring import Measured, begin, check_same, measure_release
 from das.model.budget import Mechanism
 from das.model.result import SummaryRow, SweepRow
-from das.pipeline import (
-    Made,
-    Measured,
-    Prepared,
-    check_same,
-    finish,
-    measure_release,
-    post_processed,
-    prepare,
-    scaled,
-)
+from das.pipeline import Made, finish, post_processed, scaled
+from das.preparation import Prepared, prepare
 from das.report.sweep import sweep_page
 from das.spec import RunSpec
 from das.stages import Stages
@@ -85,7 +77,7 @@ def sweep(
 ) -> Swept:
     """Run ``spec`` at each budget, by each method (default: its own), ``repeats`` times; the input is read once.
 
-    Each run has its folder under ``out/runs``, complete but for the page of its errors; ``sweep.csv`` has all errors, ``summary.csv`` their means and intervals
+    Each run has its folder under ``out/runs``, complete but for its pages; ``sweep.csv`` has all errors, ``summary.csv`` their means and intervals
     over the repeats, ``sweep.html`` draws them, ``privacy.json`` says what all runs together cost. All of it is
     confidential. Runs go side by side, one to a worker, but are measured here, one after another.
 
@@ -104,10 +96,11 @@ def sweep(
             check_same(run.spec, prepared, run.directory)
     progress.stage("runs", len(runs))
     found = {}
-    for run, rows in _rows(runs, prepared, workers):
-        found[run.directory.root] = rows
-        progress.advance()
-        sweep_csv.write(out / "sweep.csv", [x for r in runs for x in found.get(r.directory.root, ())])
+    with RunDirectory(out).held():
+        for run, rows in _rows(runs, prepared, workers):
+            found[run.directory.root] = rows
+            progress.advance()
+            sweep_csv.write(out / "sweep.csv", [x for r in runs for x in found.get(r.directory.root, ())])
     rows = [x for r in runs for x in found[r.directory.root]]
     return _written(spec, runs, rows, out)
 
@@ -127,7 +120,7 @@ def _grid(
 ) -> Iterator[_Run]:
     currency = spec.persons.plan.mechanism.currency
     for method in methods:
-        other = (f"estimation.method={method}",)
+        other = (f"estimation.method={method}", "output.report=false")
         by_method = specification.parse(specification.dump(spec), where="--method", overrides=other)
         for budget, repeat in product(budgets, range(repeats)):
             folder = out / "runs" / f"{currency}-{str(budget).replace('/', '_')}-{method}-{repeat}"
@@ -161,7 +154,8 @@ def _measured(run: _Run, prepared: Prepared, stages: Stages) -> Measured:
     resume = run.directory.ledger.exists()
     if not resume:
         run.directory.remove()
-    return measure_release(run.spec, prepared, run.directory, stages, Silent(), resume=resume, accept_spent=resume)
+        begin(run.spec, prepared, run.directory)
+    return measure_release(run.spec, prepared, run.directory, stages, Silent(), accept_spent=resume)
 
 
 def _finished(
@@ -169,7 +163,7 @@ def _finished(
 ) -> tuple[_Run, list[SweepRow]]:
     histograms, after = made.result()
     stages.done += after.done
-    outcome = finish(run.spec, prepared, run.directory, measured, histograms, stages, Silent(), draw=False)
+    outcome = finish(run.spec, prepared, run.directory, measured, histograms, stages, Silent())
     return run, [SweepRow(run.budget, run.method, run.repeat, e) for e in outcome.rows["persons"]]
 
 

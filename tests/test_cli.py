@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from das import pipeline
+from das import measuring, pipeline
 from das.cli import main
 from das.files import errors_csv
 
@@ -612,7 +612,7 @@ def test_an_unexpected_failure_is_exit_code_3_with_a_trace(
     def broken(*_: object, **__: object) -> None:
         raise RuntimeError("the stage has a fault")
 
-    monkeypatch.setattr(pipeline, "measure", broken)
+    monkeypatch.setattr(measuring, "measure", broken)
     said = das("run", "configs/1940.toml", "--out", tmp_path / "run")
     assert said.code == 3
     assert "Traceback" in said.err

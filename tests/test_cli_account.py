@@ -55,7 +55,7 @@ def config(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def finished(config: Path) -> Path:
     simulate_2010.write(config.parent / "data", seed=1, states=1, persons=1000)
-    chosen = spec.parse(config.read_text(), where="c")
+    chosen = spec.parse(config.read_text(), where="c", overrides=("output.report=false",))
     pipeline.run(chosen, config.parent / "run", paths=[config.parent / "data"])
     return config.parent / "run"
 
@@ -163,7 +163,7 @@ def test_files_of_another_publisher(das: Das, finished: Path, tmp_path: Path) ->
 
 
 def test_a_seeded_run_is_right_and_not_private(das: Das, config: Path, tmp_path: Path) -> None:
-    chosen = spec.parse(BASE, where="c", overrides=("run.seed=1",))
+    chosen = spec.parse(BASE, where="c", overrides=("run.seed=1", "output.report=false"))
     pipeline.run(chosen, tmp_path / "run", paths=[config.parent / "data"])
     assert "NOT PRIVATE" in das("account", "verify", tmp_path / "run").out
 

@@ -25,7 +25,11 @@ def finished(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("nmf")
     simulate_2010.write(folder / "data", seed=1, states=1, persons=1000)
     text = (root / "configs" / "pl94-2010.toml").read_text(encoding="utf-8")
-    pipeline.run(spec.parse(text, where="c", overrides=("run.seed=1",)), folder / "run", paths=[folder / "data"])
+    pipeline.run(
+        spec.parse(text, where="c", overrides=("run.seed=1", "output.report=false")),
+        folder / "run",
+        paths=[folder / "data"],
+    )
     return folder / "run"
 
 

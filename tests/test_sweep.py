@@ -13,9 +13,9 @@ import pandas as pd
 import pytest
 
 import das
-from das import pipeline
 from das.errors import SpecError, UserError
 from das.evaluate.theory import moments
+from das.files import nmf
 from das.files.run_directory import RunDirectory
 from das.model.budget import Mechanism
 from das.model.measurement import Measurement
@@ -113,7 +113,7 @@ def test_finished_runs_are_kept_and_others_made_again(
     """The second run is cut off in its measuring: what it had drawn is spent, and the statement counts it. The third
     has a folder and no ledger: nothing was drawn, and it is begun anew."""
     out = tmp_path / "sweep"
-    good = pipeline.nmf.write
+    good = nmf.write
 
     def torn(root: Path, level: str, schema: Schema, spine: Spine, measurements: Iterable[Measurement]) -> Path:
         if "rho-2" in str(root) and level == "County":
@@ -121,7 +121,7 @@ def test_finished_runs_are_kept_and_others_made_again(
             raise KeyboardInterrupt
         return good(root, level, schema, spine, measurements)
 
-    monkeypatch.setattr(pipeline.nmf, "write", torn)
+    monkeypatch.setattr(nmf, "write", torn)
     with pytest.raises(KeyboardInterrupt):
         sweep(spec, [Fraction(1), Fraction(2)], out, paths=data)
     monkeypatch.undo()

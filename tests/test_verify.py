@@ -28,7 +28,9 @@ def finished(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("verify")
     (data,) = simulate_1940.write(folder / "data", seed=1, states=1, persons=1000)
     text = (root / "configs" / "1940.toml").read_text(encoding="utf-8")
-    chosen = spec.parse(text, where="c", overrides=("budget.epsilon=2", "budget.calibration=exact"))
+    chosen = spec.parse(
+        text, where="c", overrides=("budget.epsilon=2", "budget.calibration=exact", "output.report=false")
+    )
     pipeline.run(chosen, folder / "run", paths=[data])
     return folder / "run" / "release"
 
@@ -205,7 +207,11 @@ def foreign(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A release made from noisy measurement files alone."""
     folder = tmp_path_factory.mktemp("foreign")
     simulate_2010.write(folder / "data", seed=1, states=1, persons=1000)
-    pipeline.run(spec.parse(BASE, where="c", overrides=("run.seed=1",)), folder / "run", paths=[folder / "data"])
+    pipeline.run(
+        spec.parse(BASE, where="c", overrides=("run.seed=1", "output.report=false")),
+        folder / "run",
+        paths=[folder / "data"],
+    )
     published_layout.convert(folder / "run" / "release" / "nmf", folder / "release")
     return folder / "release"
 

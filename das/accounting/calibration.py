@@ -27,12 +27,14 @@ def calibrate(
     delta: Exact,
     method: Calibration = "exact",
 ) -> Fraction:
-    """The smallest factor f such that draws with every variance times f have at most ``epsilon`` at ``delta``.
+    """A factor f such that draws with every variance times f have at most ``epsilon`` at ``delta``, and just so.
 
-    ``method`` is ``exact`` (the upper end of :func:`das.accounting.epsilon`) or ``zcdp-tight``. The factor is rounded towards more noise, to 40 bits: what is
-    returned meets the target by the very function that states it, and exceeds the least factor by a few parts in
-    10^12 (in 10^11 with ``zcdp-tight``, which is a minimisation in floating point). As one rational scales all
-    variances, losses on a lattice stay on one.
+    ``method`` is ``exact`` (the upper end of :func:`das.accounting.epsilon`) or ``zcdp-tight``. The factor is rounded
+    up, to 40 bits: what is returned meets the target by the very function that states it, and exceeds a factor that
+    meets it with equality by a few parts in 10^12 (in 10^11 with ``zcdp-tight``, which is a minimisation in floating
+    point). That is the least factor where epsilon falls as the noise grows. The exact epsilon of very few draws of
+    little noise does not (``docs/accounting.md``, "Limits"); there smaller factors may do as well. As one rational
+    scales all variances, losses on a lattice stay on one.
 
     Raises ``ValueError`` for an epsilon that is not positive, or without draws.
 
@@ -68,7 +70,7 @@ def calibrate(
 
 
 def _root(excess: Callable[[float], float], start: float) -> float:
-    """A root of a falling function, bracketed from ``start`` (that of continuous noise) outwards."""
+    """A root of a function that falls, if not everywhere, bracketed from ``start`` (that of continuous noise) outwards."""
     low = high = start
     value, step = excess(start), 1e-3
     while value > 0 and excess(high := high + step) > 0:

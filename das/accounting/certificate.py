@@ -11,7 +11,7 @@ each value in a ball. Which nodes are kept, and the bounds of what is left out, 
 from __future__ import annotations
 
 from fractions import Fraction
-from math import exp, inf, nextafter
+from math import inf, nextafter
 from typing import Any
 
 from das.accounting.contour import Contour, Interval
@@ -53,7 +53,7 @@ def _enclosed(flint: Any, contour: Contour, eps: Fraction) -> Interval:
         total += int(weight) * term.real
     total /= _arb(flint, period)
     outside = flint.arb(contour.dropped + contour.beyond)
-    alias = flint.arb(exp(contour.log_alias(eps)))
+    alias = 2 * flint.arb(contour.log_alias(eps)).exp()  # twice: its logarithm is a float
     low, high = scale * (total - outside) - alias, scale * (total + outside)
     return Interval(*(_log(x, side) for x, side in ((low, -inf), (scale * total, 0.0), (high, inf))))
 

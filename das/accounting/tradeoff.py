@@ -22,11 +22,10 @@ from fractions import Fraction
 from math import exp, sqrt
 
 from scipy.optimize import minimize_scalar
-from scipy.special import ndtri
 
 from das.accounting.contour import UNIT
 from das.accounting.draws import Composition, Draws, Exact, exact
-from das.accounting.profile import Profile
+from das.accounting.profile import Profile, log_of
 
 #: Losses listed on either side of the highest point, at most.
 SIDE = 8
@@ -57,41 +56,59 @@ class _Dual:
     def __call__(self, eps: Fraction) -> tuple[float, float, float]:
         at = self.profile.log_delta(abs(eps))
         low, middle, high = (self._value(eps, exp(x)) for x in (at.high, at.middle, at.low))
-        slack = 8 * UNIT * (1 + abs(float(eps))) * (exp(float(eps)) * float(self.alpha) + 1)
+        slack = 8 * UNIT * (1 + abs(float(eps)) + abs(log_of(self.alpha))) * (self._line(eps) + 1)
         return low - slack, middle, high + slack
 
     def _value(self, eps: Fraction, delta: float) -> float:
         if eps >= 0:
-            return 1 - delta - exp(float(eps)) * float(self.alpha)
+            return 1 - delta - self._line(eps)
         return exp(float(eps)) * (float(1 - self.alpha) - delta)
+
+    def _line(self, eps: Fraction) -> float:
+        """e^eps alpha, at most e^700: so much less than nothing is left then that no more need be said."""
+        return exp(min(float(eps) + log_of(self.alpha), 700.0))
 
 
 def _bounds(profile: Profile, alpha: Fraction) -> tuple[float, float]:
     if alpha in (0, 1) or not profile.composition.parts:
         return (float(1 - alpha),) * 2
-    dual = _Dual(profile, alpha)
-    top = _top(dual)
+    dual, k = _Dual(profile, alpha), 1
+    first, last = _where(dual)
+    top = _top(dual, float(first), float(last))
     low, _, high = dual(top)
     unit = _unit(dual, top)
-    for k in (2**i for i in range(64)):
+    while True:
         left, right = dual(top - k * unit), dual(top + k * unit)
-        if left[2] <= low and right[2] <= low:
+        if (left[2] <= low or top - k * unit <= first) and (right[2] <= low or top + k * unit >= last):
             break
-    else:
-        return max(0.0, low), 1.0
+        k *= 2
     if profile.on_lattice(top) and k <= SIDE:
-        return max(0.0, low), max(dual(top + i * unit)[2] for i in range(1 - k, k))
-    width = float(k * unit)
+        return max(0.0, low), max(0.0, *(dual(top + i * unit)[2] for i in range(1 - k, k)))
+    width = min(float(k * unit), 350.0)
     rise = max((high - left[0]) * exp(width), (high - right[0]) * exp(-width))
-    return max(0.0, low), high + max(0.0, rise)
+    return max(0.0, low), min(float(1 - alpha) * (1 + 4 * UNIT), high + max(0.0, rise))
 
 
-def _top(dual: _Dual) -> Fraction:
-    """About where G is highest: from the continuous Gaussian's, by Brent's method; on a lattice, the best loss near."""
-    rho = float(dual.profile.composition.rho)
-    width, a = sqrt(2 * rho), dual.alpha
-    guess = -rho + width * float(-ndtri(float(a)) if a < Fraction(1, 2) else ndtri(float(1 - a)))
-    found = minimize_scalar(lambda e: -dual(Fraction(e))[1], bracket=(guess - width / 8, guess + width / 8))
+def _where(dual: _Dual) -> tuple[Fraction, Fraction]:
+    r"""Epsilons between which G is certainly highest.
+
+    The slope of delta in w is :math:`-Q[L > \varepsilon]`, so that there :math:`Q[L > \varepsilon] \le \alpha \le
+    Q[L \ge \varepsilon]`; and :math:`L + \rho` under Q exceeds x, or falls short of -x, with probability
+    :math:`e^{-x^2/4\rho}` at most.
+    """
+    rho = dual.profile.composition.rho
+    below, above = (Fraction(2 * sqrt(float(rho) * (1e-9 - log_of(a)))) for a in (1 - dual.alpha, dual.alpha))
+    return -rho - below, -rho + above
+
+
+def _top(dual: _Dual, first: float, last: float) -> Fraction:
+    """About where G is highest: by Brent's method; on a lattice, the best loss near."""
+    found = minimize_scalar(
+        lambda e: -dual(Fraction(e))[1],
+        bounds=(first, last),
+        method="bounded",
+        options={"xatol": 1e-9 * (last - first)},
+    )
     eps = Fraction(float(found.x))
     if not dual.profile.on_lattice(eps):
         return eps

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from das import pipeline
+from das.assessment import evaluate_run
 from das.cli.options import PATH, config_argument, guarded, json_option, load, run_options
 from das.console import Live, compare_table, console, headline_table
 from das.errors import UserError
@@ -31,7 +31,7 @@ def evaluate(run_dir: Path, areas: Path | None, as_json: bool) -> None:
     Writes errors.csv, tables.csv and impossible.csv into confidential/evaluation; docs/evaluation.md says what their
     columns mean.
     """
-    rows = pipeline.evaluate_run(run_dir, areas=areas)
+    rows = evaluate_run(run_dir, areas=areas)
     if as_json:
         click.echo(json.dumps({u: [vars(r) for r in rs] for u, rs in rows.items()}))
     else:

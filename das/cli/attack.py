@@ -13,7 +13,8 @@ from typing import Any
 import click
 import numpy as np
 
-from das import pipeline, tables
+from das import tables
+from das.assessment import truth_of
 from das.cli.options import PATH, guarded, json_option
 from das.console import console, records_table
 from das.errors import ReleaseError, UserError
@@ -100,7 +101,7 @@ def attack(runs: Sequence[Path], figure: Path | None, as_json: bool) -> None:
 
 def attacked(run: Path) -> Report:
     """Attack one finished run. The intruder has its published tables, its spine and its plan."""
-    opened, known = pipeline.truth_of(run)
+    opened, known = truth_of(run)
     u, level = opened.spec.persons, opened.spine.levels[-1]
     published, noise = published_by(opened), variance(opened)
     truth = known[u.name][level].open("to score an attack on the published tables; the result stays confidential")

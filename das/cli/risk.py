@@ -10,8 +10,8 @@ from typing import Any, NoReturn
 
 import click
 
-from das import pipeline
 from das import risk as intruder
+from das.assessment import truth_of
 from das.cli.options import PATH, guarded, json_option, load
 from das.console import console, records_table
 from das.errors import UserError
@@ -134,7 +134,7 @@ def report(path: Path, public: bool, priors: Sequence[Fraction], queries: Sequen
 
 
 def _of_run(run: Path, priors: Sequence[float], queries: Sequence[str]) -> list[dict[str, Any]]:
-    opened, known = pipeline.truth_of(run)
+    opened, known = truth_of(run)
     u = opened.spec.persons
     given = (known[u.name], opened.source(u), u.plan, opened.spine, u.schema)
     if not set(queries) & {d.query for d in u.plan.draws}:

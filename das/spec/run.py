@@ -234,6 +234,8 @@ class Output(_Part):
     """Write the persons as ``persons.csv``, too."""
     tables: bool = True
     """Write the tables."""
+    report: bool = True
+    """Write the reports: ``release/report.html`` and ``confidential/report.html``."""
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from mpmath import mpf
 
 from das import load_spec
-from das.accounting import Composition, calibrate, epsilon, tight
+from das.accounting import Composition, calibrate, delta, epsilon, tight
 
 CONFIG = Path(__file__).resolve().parents[2] / "configs" / "pl94-2010.toml"
 LEVELS = [(Fraction(100), 10), (Fraction(7), 10), (Fraction(40), 5)]
@@ -64,6 +64,40 @@ def test_the_target_is_met_and_not_with_less(pairs: list[tuple[Fraction, int]], 
             assert epsilon(whole, d)[1] <= goal < epsilon(less, d)[0]
         else:
             assert tight(whole.rho, Fraction(d)) <= goal < tight(less.rho, Fraction(d))
+
+
+def test_what_is_returned_meets_the_target_whatever_the_search_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    import das.accounting.calibration as module
+
+    root = module._root
+    monkeypatch.setattr(module, "_root", lambda *args: root(*args) - 1e-5)
+    for method in ("exact", "zcdp-tight"):
+        whole = Composition.of(LEVELS).scaled(calibrate(LEVELS, 3, "1e-10", method))  # type: ignore[arg-type]
+        assert (epsilon(whole, "1e-10")[1] if method == "exact" else tight(whole.rho, Fraction(1, 10**10))) <= 3
+
+
+def test_more_noise_is_not_always_more_private() -> None:
+    """One draw, by hand: at eps = 6 its loss p (X + 1/2) exceeds eps from X = 4 at a variance of 0.6 (p = 5/3), and
+    from X = 4 at 0.7 too, where X = 4 is likelier. So a factor that meets a target is not the least that does."""
+    with mpmath.workdps(30):
+        deltas = {}
+        for s in ("0.6", "0.7"):
+            p = 1 / mpf(s)
+            w = {x: mpmath.exp(-p * x * x / 2) for x in range(-20, 21)}
+            deltas[s] = mpmath.fsum(
+                v * (1 - mpmath.exp(6 - p * (x + mpf(1) / 2))) for x, v in w.items() if p * (x + mpf(1) / 2) > 6
+            ) / mpmath.fsum(w.values())
+        assert deltas["0.7"] > 2.5 * deltas["0.6"]
+    for s, exact in deltas.items():
+        low, high = delta([(Fraction(s), 1)], 6)
+        assert low <= exact <= high
+    one = [(Fraction(1), 1)]
+    f = calibrate(one, 6, "1e-6")
+    assert epsilon(Composition.of(one).scaled(f), "1e-6")[1] <= 6
+    assert (
+        epsilon(Composition.of(one).scaled(Fraction(3, 5)), "1e-6")[1] < 6 < epsilon([(Fraction(13, 20), 1)], "1e-6")[0]
+    )
+    assert f > Fraction(13, 20)
 
 
 def test_exact_needs_less_noise() -> None:

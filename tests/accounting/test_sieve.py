@@ -42,6 +42,18 @@ def test_nodes_are_those_inside_every_band(raw: list[tuple[Fraction, float]], la
     assert set(j[inside]) <= set(found.tolist()) <= set(j[almost])
 
 
+def test_nodes_at_the_very_edge_of_a_band() -> None:
+    """Angles that are exactly as far as the width, where floats fall on either side, are kept."""
+    for rate in (Fraction(1, 10), Fraction(3, 10), Fraction(7, 100), Fraction(11, 70)):
+        for steps in (1, 2, 3):
+            width = rate * steps if rate * steps < Fraction(2, 5) else rate
+            j = np.arange(3_000)
+            inside = [abs((i * rate + Fraction(1, 2)) % 1 - Fraction(1, 2)) <= width for i in range(len(j))]
+            bands = [Band(float(rate), float(width))]
+            found = np.concatenate([k for k, _ in nodes(bands * 2, 2_999)])
+            assert set(j[inside]) <= set(found.tolist())
+
+
 def test_pieces_say_how_far_they_are_complete() -> None:
     bands = [Band(0.01, 0.2), Band(0.37, 0.1)]
     whole = np.concatenate([j for j, _ in nodes(bands, 500_000)])

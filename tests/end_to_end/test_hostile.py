@@ -102,7 +102,11 @@ def write_tight(path: Path, seed: int) -> pd.DataFrame:
 @pytest.mark.parametrize("seed", range(9))
 def test_totals_that_leave_no_room_are_met_with_every_facility_and_home(seed: int, tmp_path: Path) -> None:
     table = write_tight(tmp_path / "in.csv", seed)
-    pipeline.run(spec.parse(TIGHT, where="tight"), tmp_path / "run", paths=[tmp_path / "in.csv"])
+    pipeline.run(
+        spec.parse(TIGHT, where="tight", overrides=("output.report=false",)),
+        tmp_path / "run",
+        paths=[tmp_path / "in.csv"],
+    )
     out = pd.read_parquet(tmp_path / "run" / "release" / "microdata" / "persons").astype(str)
     state = table.groupby("state")["n"].sum()
     assert out["geocode"].str[0].value_counts().to_dict() == state[state > 0].to_dict()
@@ -140,7 +144,9 @@ def test_many_small_states_at_a_budget_of_a_hundredth(root: Path, seed: int, sf1
     """Noise of hundreds of persons on states of a thousand: the national histogram must leave each state room."""
     paths = simulate_2010.write(tmp_path / "in", seed=seed, states=8, persons=8_000, sf1=sf1)
     text = (root / "configs" / "pl94-2010.toml").read_text(encoding="utf-8")
-    changed = spec.parse(text, where="pl94-2010", overrides=("budget.rho=1/100", f"run.seed={seed}"))
+    changed = spec.parse(
+        text, where="pl94-2010", overrides=("budget.rho=1/100", f"run.seed={seed}", "output.report=false")
+    )
     pipeline.run(changed, tmp_path / "run", paths=[tmp_path / "in"])
     truth = free.published_rows(p for p in paths if ".pl." in p.name)
     if not sf1:
@@ -217,6 +223,7 @@ total = "1/2"
 detailed = "1/4"
 [output]
 csv = true
+report = false
 """
 
 
@@ -284,7 +291,7 @@ def test_an_own_table_is_estimated_again_from_its_release(own: pd.DataFrame, tmp
 @pytest.mark.parametrize("name,currency", [("1940", "rho"), ("1940-pure-dp", "epsilon")])
 def test_1940_with_both_mechanisms(root: Path, name: str, currency: str, tmp_path: Path) -> None:
     text = (root / "configs" / f"{name}.toml").read_text(encoding="utf-8")
-    parsed = spec.parse(text, where=name, overrides=("run.seed=3",))
+    parsed = spec.parse(text, where=name, overrides=("run.seed=3", "output.report=false"))
     pipeline.run(parsed, tmp_path / "run", paths=[root / "data" / "ext1940"])
     statement = free.read_json(tmp_path / "run" / "release" / "privacy.json")
     budget = {"rho": Fraction(1, 32), "epsilon": Fraction(1, 4)}[currency]

@@ -31,16 +31,15 @@ KILLS = 50
 SERVER = """
 import json, os, signal, sys, time
 from pathlib import Path
-from das import measure, pipeline, spec
+from das import measure, measuring, pipeline, preparation, spec
 from das.cli import main
 from das.engine import Silent
 from das.stages import Stages
 
 config, data = sys.argv[1:3]
-prepared = pipeline.prepare(spec.parse(Path(config).read_text(), where=config), [Path(data)], Stages(), Silent())
+prepared = preparation.prepare(spec.parse(Path(config).read_text(), where=config), [Path(data)], Stages(), Silent())
 pipeline.prepare = lambda *_: prepared
-pipeline.html = lambda *_: ""  # figures take longer than all the rest, and come after everything that counts here
-real_measure, real_noise, now, log, nap = pipeline.measure, measure._noise, [""], [None], [0.0]
+real_measure, real_noise, now, log, nap = measuring.measure, measure._noise, [""], [None], [0.0]
 
 def measured(truth, level, universe, *rest):
     now[0] = universe
@@ -52,7 +51,7 @@ def noise(mechanism, draw, size, entropy):
     time.sleep(nap[0])
     return real_noise(mechanism, draw, size, entropy)
 
-pipeline.measure, measure._noise = measured, noise
+measuring.measure, measure._noise = measured, noise
 print("ready", flush=True)
 for line in sys.stdin:
     order = json.loads(line)
@@ -110,7 +109,8 @@ def world(tmp_path_factory: pytest.TempPathFactory, root: Path) -> tuple[Path, P
     folder = tmp_path_factory.mktemp("world")
     simulate_2010.write(folder / "data", seed=1, states=1, persons=1000)
     config = folder / "config.toml"
-    config.write_text((root / "configs" / "pl94-2010.toml").read_text(encoding="utf-8"))
+    text = (root / "configs" / "pl94-2010.toml").read_text(encoding="utf-8")
+    config.write_text(text + "\n[output]\nreport = false\n")  # figures come after everything that counts here
     return config, folder / "data"
 
 
@@ -207,12 +207,7 @@ def go(world: tuple[Path, Path], out: Path, *changes: str, **how: Any) -> pipeli
 
 
 @pytest.fixture
-def plain(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pipeline, "html", lambda *_: "")
-
-
-@pytest.fixture
-def interrupted(world: tuple[Path, Path], tmp_path: Path, plain: None) -> Path:
+def interrupted(world: tuple[Path, Path], tmp_path: Path) -> Path:
     """A seeded run that stopped within the blocks of the first universe, its states among what is done."""
     out, real = tmp_path / "stopped", nmf.write
 
@@ -303,7 +298,7 @@ def test_another_configuration_or_input_is_refused(world: tuple[Path, Path], int
         go(world, interrupted, "run.seed=5", data=tmp_path / "data", resume=True, accept_spent=True)
 
 
-def test_to_resume_nothing_is_to_run(world: tuple[Path, Path], tmp_path: Path, plain: None) -> None:
+def test_to_resume_nothing_is_to_run(world: tuple[Path, Path], tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     go(world, tmp_path / "empty", "run.seed=5", resume=True)
     assert json.loads((tmp_path / "empty" / "release" / "privacy.json").read_text())["spent_by_interrupted_attempts"] == []  # fmt: skip

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from das import pipeline, post, spec
+from das import assessment, pipeline, post, spec
 from das.engine import Silent, executor
 from das.files import errors_csv
 from das.spec import RunSpec
@@ -26,7 +26,8 @@ def load(root: Path, name: str, *changes: str) -> RunSpec:
 
 
 def run(root: Path, out: Path, *changes: str, name: str = "pl94-2010", data: str = "pl94_2010") -> Path:
-    pipeline.run(load(root, name, *changes), out, paths=[root / "data" / data])
+    """Without reports, whose figures take longer than all the rest; tests/report has them."""
+    pipeline.run(load(root, name, "output.report=false", *changes), out, paths=[root / "data" / data])
     return out
 
 
@@ -42,7 +43,7 @@ def truth(zips: list[Path]) -> pd.DataFrame:
 
 @pytest.fixture(scope="module")
 def seeded(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return run(root, tmp_path_factory.mktemp("seeded") / "run", "run.seed=7")
+    return run(root, tmp_path_factory.mktemp("seeded") / "run", "run.seed=7", "output.report=true")
 
 
 @pytest.fixture(scope="module")
@@ -198,7 +199,7 @@ def test_evaluation_is_reproduced_from_the_files(seeded: Path, truth: pd.DataFra
     path = seeded / "confidential" / "evaluation" / "errors.csv"
     before = path.read_bytes()
     path.unlink()
-    pipeline.evaluate_run(seeded)
+    assessment.evaluate_run(seeded)
     assert path.read_bytes() == before
     row = {(r.level, r.query, r.source, r.bin): r for r in errors_csv.read(path)}
     for level in LEVELS:

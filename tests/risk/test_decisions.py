@@ -9,7 +9,7 @@ import pytest
 
 from das import risk
 from das.errors import InputError
-from das.model.budget import Mechanism
+from das.model.budget import Mechanism, Neighbours
 from das.risk import Point, Truth, Uniform
 from das.risk.noise import Noise
 from tests.risk.oracle import RHO1, RHO2
@@ -102,6 +102,15 @@ def test_a_tie_is_decided_against_the_target() -> None:
 def test_counts_that_cannot_be_true_are_refused(truth: Truth) -> None:
     with pytest.raises(InputError, match="true counts"):
         risk.decisions(truth, **CENSUS)
+
+
+def test_bounded_neighbours_halve_every_rate() -> None:
+    """Decisions, their sum over the noise and the map: all by the same convention."""
+    half = CENSUS | {"rho1": RHO1 / 2, "rho2": RHO2 / 2}
+    bounded = {"neighbours": Neighbours.BOUNDED}
+    assert risk.decisions(Truth(), **CENSUS, **bounded) == risk.decisions(Truth(), **half)
+    grid = (range(-3, 6), range(-3, 6), range(-30, 31))
+    assert (risk.decision_map(*grid, **CENSUS, **bounded) == risk.decision_map(*grid, **half)).all()
 
 
 def test_decisions_move_with_the_known_count() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from fractions import Fraction
 
 import numpy as np
@@ -116,25 +117,39 @@ def test_every_query_is_taken_where_none_is_named() -> None:
     assert sex.uniques == 5  # women of blocks 0 to 3, the man of block 3
 
 
-def test_the_ladder_weighs_one_count_a_level() -> None:
-    rows = ladder(truth(), Noisy(), plan(), SPINE, SCHEMA, prior=0.3)
+@pytest.mark.parametrize("neighbours", list(Neighbours))
+def test_the_ladder_weighs_one_count_a_level(neighbours: Neighbours) -> None:
+    rows = ladder(truth(), Noisy(), plan(neighbours), SPINE, SCHEMA, prior=0.3)
     assert {r.levels for r in rows} == {2}  # nobody is unique in the country
     row = next(r for r in rows if r.bin == "all")
     at = [(0, 0), (1, 1), (2, 0), (3, 1), (3, 2)]
     x = [[Noisy().value("Block", "detailed", u, a), Noisy().value("Town", "detailed", u // 2, a)] for u, a in at]
-    after = risk.joint_posterior(x, rho=[Fraction(3, 4), Fraction(3, 8)], prior=0.3)
+    after = risk.joint_posterior(x, rho=[Fraction(3, 4), Fraction(3, 8)], prior=0.3, neighbours=neighbours)
     assert (row.level, row.uniques) == ("Town", 5)
     assert row.mean == pytest.approx(after.mean())
 
 
-def test_the_outlook_needs_the_plan_alone() -> None:
-    rows = outlook(plan(), [0.5, 0.1])
+def test_the_ladder_has_no_gap(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The old woman of block 1 is alone in the country. Where her town is not measured, she is on neither rung."""
+    monkeypatch.setattr(
+        sys.modules[__name__], "BLOCKS", np.array([[2, 0, 3, 0], [2, 1, 2, 0], [2, 0, 1, 0], [2, 0, 0, 2]])
+    )
+    up = {r.levels: r.uniques for r in ladder(truth(), Noisy(), plan(), SPINE, SCHEMA, prior=0.3) if r.bin == "all"}
+    assert up == {2: 2, 3: 1}
+    gap = ladder(truth(), Noisy({("Town", 0)}), plan(), SPINE, SCHEMA, prior=0.3)
+    assert {r.levels: r.uniques for r in gap if r.bin == "all"} == {2: 1}
+
+
+@pytest.mark.parametrize("neighbours", list(Neighbours))
+def test_the_outlook_needs_the_plan_alone(neighbours: Neighbours) -> None:
+    rows = outlook(plan(neighbours), [0.5, 0.1])
+    rule = {"neighbours": neighbours}
     one = next(r for r in rows if (r.level, r.query, r.prior, r.levels) == ("Block", "detailed", 0.1, 1))
-    assert one.marginal_posterior == pytest.approx(risk.marginal_posterior(rho=0.75, prior=0.1), abs=1e-12)
-    assert one.decision_probability == pytest.approx(risk.decision_probability(rho=0.75, prior=0.1), abs=1e-12)
+    assert one.marginal_posterior == pytest.approx(risk.marginal_posterior(rho=0.75, prior=0.1, **rule), abs=1e-12)
+    assert one.decision_probability == pytest.approx(risk.decision_probability(rho=0.75, prior=0.1, **rule), abs=1e-12)
     three = next(r for r in rows if r.levels == 3 and r.prior == 0.5)
     assert three.level == "Country"
     costs = [0.75, 0.375, 0.375]
-    assert three.marginal_posterior == pytest.approx(risk.joint_marginal_posterior(rho=costs, prior=0.5))
+    assert three.marginal_posterior == pytest.approx(risk.joint_marginal_posterior(rho=costs, prior=0.5, **rule))
     assert len(rows) == 2 * (6 + 2)
     assert outlook(plan(), [0.5], query="age")[-1].levels == 1  # never measured: no ladder

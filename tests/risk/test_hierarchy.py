@@ -16,6 +16,7 @@ from das.errors import InputError
 from das.model.budget import Neighbours
 from das.risk import Point, Uniform, Weights, chain
 from das.risk.chain import Levels
+from das.risk.hierarchy import METHODS, Method
 from tests.risk import oracle
 from tests.risk.oracle import RHO1, RHO2
 
@@ -92,7 +93,7 @@ UPPERS = [
 ]
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(small, small, st.integers(-40, 40), Rates, st.integers(1, 40), st.floats(0.01, 0.99), st.sampled_from(UPPERS),
        st.integers(0, 2))  # fmt: skip
 def test_two_levels_by_enumeration(
@@ -134,11 +135,13 @@ def test_two_levels_are_levels() -> None:
     assert several == risk.hierarchical_posterior(*TABLE_5, **CENSUS)
 
 
+@pytest.mark.parametrize("method", METHODS)
+@settings(max_examples=40)
 @given(small, small, st.integers(-40, 40), st.integers(1, 50))
-def test_a_target_who_is_not_unique_is_as_exposed(x1: int, x2: int, y1: int, known: int) -> None:
+def test_a_target_who_is_not_unique_is_as_exposed(method: Method, x1: int, x2: int, y1: int, known: int) -> None:
     """S1.1: everything moves by ``known``, and the posterior stays."""
-    moved = risk.hierarchical_posterior(x1 + known, x2 + known, y1, **CENSUS, known=known)
-    assert moved == pytest.approx(risk.hierarchical_posterior(x1, x2, y1, **CENSUS), rel=1e-12)
+    moved = risk.hierarchical_posterior(x1 + known, x2 + known, y1, **CENSUS, known=known, method=method)
+    assert moved == pytest.approx(risk.hierarchical_posterior(x1, x2, y1, **CENSUS, method=method), rel=1e-12)
 
 
 @given(small, small, st.integers(-40, 40), st.floats(0.05, 1))
@@ -153,6 +156,8 @@ def test_bounded_neighbours_halve_every_rate() -> None:
     here = risk.hierarchical_posterior(*TABLE_5, **CENSUS, neighbours=Neighbours.BOUNDED)
     half = CENSUS | {"rho1": RHO1 / 2, "rho2": RHO2 / 2}
     assert here == risk.hierarchical_posterior(*TABLE_5, **half)
+    given_: dict[str, Any] = {"others": [27], "prior": 0.5, "neighbours": Neighbours.BOUNDED}
+    assert here == risk.levels_posterior([2, 1], [-1], rho=[RHO1, RHO2], **given_)
 
 
 def test_data_broadcast() -> None:

@@ -24,7 +24,7 @@ from das.model.histogram import Histogram
 from das.model.schema import E2E_1940, PL94, Attribute, Schema
 from das.model.spine import Spine
 from das.risk.guarantee import most_often_right
-from das.risk.score import score
+from das.risk.score import Report, score
 from das.risk.table_attack import ALIKE, LEAST, SHRINK, Guess, Tables, determines, guess, read
 
 GAUSS, BOUNDED = Mechanism.DISCRETE_GAUSSIAN, Neighbours.BOUNDED
@@ -155,19 +155,24 @@ def test_without_noise_the_intruder_reads_the_records_off() -> None:
         assert score(_histogram(dense), found).agreement == 1
 
 
+def _of_block(found: Guess, u: int) -> list[tuple[int, int, float]]:
+    here = found.unit == u
+    return sorted(zip(found.cell[here].tolist(), found.nth[here].tolist(), found.confidence[here].tolist()))
+
+
 def test_the_baseline_knows_nothing_of_the_traits_of_its_own_block() -> None:
+    """Not what is there, not what alone is there, and not how sure it may be."""
     rng = np.random.default_rng(3)
-    dense = rng.poisson(4, (8, 6)) + 20 * (np.arange(6) < 3)
-    other = dense.copy()
-    other[2] = other[2, ::-1]  # the same persons in number, other traits
-    before, after = (guess(_plain(d), _spine((4, 4)), None) for d in (dense, other))
-    informed = [guess(_plain(d), _spine((4, 4)), 1.0) for d in (dense, other)]
-
-    def of_block(g: Guess) -> Counter[int]:
-        return Counter(g.cell[g.unit == 2].tolist())
-
-    assert of_block(before) == of_block(after)
-    assert of_block(informed[0]) != of_block(informed[1])
+    common = rng.poisson(4, (8, 12)) + 20 * (np.arange(12) < 3)
+    alone = np.zeros((8, 12), dtype=np.int64)  # the last trait is rare, and near block 0 nobody else has it
+    alone[4:, :9], alone[4:, 11], alone[1, 0] = 30, 25, 3
+    alone[0, [0, 11]] = 40, 1
+    for dense, u in ((common, 2), (alone, 0)):
+        other = dense.copy()
+        other[u] = np.roll(dense[u], 1)  # the same persons in number, other traits
+        pairs = {v: [guess(_plain(d), _spine((4, 4)), v) for d in (dense, other)] for v in (None, 1.0)}
+        assert _of_block(pairs[None][0], u) == _of_block(pairs[None][1], u)
+        assert _of_block(pairs[1.0][0], u) != _of_block(pairs[1.0][1], u)
 
 
 def test_dwellings_are_dealt_out_as_published_and_never_where_nobody_can_live() -> None:
@@ -247,12 +252,30 @@ def test_the_bound_is_concave_and_counts_a_replacement_as_two_steps_of_one() -> 
         most_often_right(1.1, 1, GAUSS, BOUNDED)
 
 
+@settings(max_examples=30, deadline=None)
+@given(p0=st.floats(0.01, 0.99), rho=st.floats(0.001, 2))
+def test_the_bound_is_the_same_from_either_side(p0: float, rho: float) -> None:
+    """Wrong without the record is to wrong with it what right with it is to right without: the divergences of both
+    directions are bounded."""
+    p1 = most_often_right(p0, rho, GAUSS, BOUNDED)
+    assert 1 - most_often_right(1 - p1, rho, GAUSS, BOUNDED) == pytest.approx(p0, abs=1e-6)
+
+
 def test_pure_differential_privacy_bounds_both_odds() -> None:
     assert most_often_right(0.1, 0.5, Mechanism.GEOMETRIC, BOUNDED) == pytest.approx(0.1 * np.exp(0.5))
     assert most_often_right(0.9, 0.5, Mechanism.GEOMETRIC, BOUNDED) == pytest.approx(1 - 0.1 * np.exp(-0.5))
 
 
 # --- whole runs ----------------------------------------------------------------------------------------------
+
+
+def _das(*arguments: object) -> int:
+    with pytest.raises(SystemExit) as end:
+        main([str(a) for a in arguments])
+    return int(end.value.code or 0)
+
+
+BUDGETS = ("293764/114921", "1000")
 
 
 @pytest.fixture(scope="module")
@@ -262,15 +285,20 @@ def runs(root: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path
 
     text = (root / "configs" / "pl94-2010.toml").read_text(encoding="utf-8")
     out = {}
-    for rho in ("293764/114921", "1000"):
+    for rho in BUDGETS:
         out[rho] = tmp_path_factory.mktemp("attacked") / "run"
-        changed = spec.parse(text, where="c", overrides=("run.seed=1", f"budget.rho={rho}"))
+        changed = spec.parse(text, where="c", overrides=("run.seed=1", f"budget.rho={rho}", "output.report=false"))
         pipeline.run(changed, out[rho], paths=[root / "data" / "pl94_2010" / "nj2010.pl.zip"])
     return out
 
 
-def test_with_hardly_any_noise_nearly_everybody_is_recovered(runs: dict[str, Path]) -> None:
-    report = attacked(runs["1000"])
+@pytest.fixture(scope="module")
+def reports(runs: dict[str, Path]) -> dict[str, Report]:
+    return {rho: attacked(run) for rho, run in runs.items()}
+
+
+def test_with_hardly_any_noise_nearly_everybody_is_recovered(reports: dict[str, Report]) -> None:
+    report = reports["1000"]
     assert report.attack.agreement > 0.99
     assert report.attack.uniques_found > 0.97
     assert report.attack.claims_right > 0.97
@@ -279,9 +307,9 @@ def test_with_hardly_any_noise_nearly_everybody_is_recovered(runs: dict[str, Pat
 
 
 def test_at_the_production_budget_no_more_than_the_baseline_and_what_the_guarantee_allows(
-    runs: dict[str, Path],
+    reports: dict[str, Report],
 ) -> None:
-    report = attacked(runs["293764/114921"])
+    report = reports["293764/114921"]
     attack, base = report.attack, report.baseline
     assert base.agreement < attack.agreement <= report.allowed
     assert attack.agreement < 0.93
@@ -292,32 +320,31 @@ def test_at_the_production_budget_no_more_than_the_baseline_and_what_the_guarant
     assert abs(attack.expected - attack.agreement) < 0.06
 
 
-def test_tables_at_face_value_agree_as_the_evaluation_says(runs: dict[str, Path]) -> None:
+def test_tables_at_face_value_agree_as_the_evaluation_says(runs: dict[str, Path], reports: dict[str, Report]) -> None:
     """1 - L1/2N of the traits by block is an upper bound of the agreement of whole records, reached where no block
     mixes dwellings."""
-    for run in runs.values():
+    for rho, run in runs.items():
         rows = errors_csv.read(run / "confidential" / "evaluation" / "errors.csv")
         (tvd,) = [
             r.tvd for r in rows
             if (r.level, r.query, r.source, r.bin) == ("Block", "votingage * hispanic * cenrace", "postprocessed", "all")
         ]  # fmt: skip
         assert tvd is not None
-        assert tvd - 0.01 < attacked(run).face_value.agreement <= tvd + 1e-9
-
-
-def _das(*arguments: object) -> int:
-    with pytest.raises(SystemExit) as end:
-        main([str(a) for a in arguments])
-    return int(end.value.code or 0)
+        assert tvd - 0.01 < reports[rho].face_value.agreement <= tvd + 1e-9
 
 
 def test_the_command_writes_into_the_confidential_part(
-    runs: dict[str, Path], capsys: pytest.CaptureFixture[str], tmp_path: Path
+    runs: dict[str, Path],
+    reports: dict[str, Report],
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr("das.cli.attack.attacked", {run: reports[rho] for rho, run in runs.items()}.__getitem__)
     both = list(runs.values())
     assert _das("risk", "attack", *both, "--figure", tmp_path / "a.svg", "--json") == 0
     said = json.loads(capsys.readouterr().out)
-    assert [r["budget"] for r in said] == ["293764/114921", "1000"]
+    assert [r["budget"] for r in said] == list(BUDGETS)
     for run, report in zip(both, said, strict=True):
         assert json.loads((run / "confidential" / "risk" / "attack.json").read_text()) == report
         assert stat.S_IMODE((run / "confidential").stat().st_mode) == 0o700

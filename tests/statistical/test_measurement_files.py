@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from das import pipeline, spec
+from das import pipeline, preparation, spec
 from das.engine import Silent
 from das.files import nmf, simulate_2010
 from das.files import spine as spine_file
@@ -50,7 +50,7 @@ def runs(text: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[
         patch.setattr(pipeline, "_post_process", stop)
         for kind in KINDS:
             s = parsed(text, kind)
-            prepared = pipeline.prepare(s, [folder / "data"], Stages(), Silent())
+            prepared = preparation.prepare(s, [folder / "data"], Stages(), Silent())
             for number in (1, 2):
                 directory = RunDirectory(folder / f"{kind}{number}")
                 with pytest.raises(Measured):
@@ -68,7 +68,7 @@ def stop(*_: object) -> None:
 
 
 def noise_of(
-    s: spec.RunSpec, prepared: pipeline.Prepared, directory: RunDirectory
+    s: spec.RunSpec, prepared: preparation.Prepared, directory: RunDirectory
 ) -> tuple[Noise, list[dict[str, str]]]:
     """What the files hold less the truth."""
     spine = spine_file.read(directory.release / "spine.parquet")

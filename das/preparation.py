@@ -1,0 +1,99 @@
+"""From the input to histograms and constraints: all that measuring needs, at any budget."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from das.engine import Progress
+from das.errors import InputError, SpecError
+from das.files.extract import read
+from das.geography import bounds as geography
+from das.geography import tabulation
+from das.histogram import histograms
+from das.model.areas import Areas, off_spine
+from das.model.confidential import Confidential
+from das.model.constraint import Constraint, Kind
+from das.model.histogram import Histogram
+from das.model.records import Source
+from das.model.spine import Spine
+from das.spec import RunSpec, Universe
+from das.stages import Stages
+
+Truth = Mapping[str, Confidential[Histogram]]
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """The input as histograms, with its public structure: all that measuring needs, at any budget."""
+
+    spine: Spine
+    truth: Mapping[str, Truth]
+    constraints: Mapping[str, tuple[Constraint, ...]]
+    sources: tuple[Source, ...]
+    notes: tuple[str, ...]
+    areas: tuple[Areas, ...] = ()  #: off the spine, for the evaluation
+
+
+def prepare(spec: RunSpec, paths: Sequence[Path], stages: Stages, progress: Progress) -> Prepared:
+    """Read and validate the input, build the spine, count."""
+    paths = list(paths) or [Path(p) for p in spec.data.path]
+    if not paths:
+        raise SpecError("no input is named", where="data.path", remedy="set data.path, or give --data PATH")
+    with stages("read"):
+        progress.stage("read", None)
+        extract = read(spec.data.reader, paths, spec.persons.schema, columns=spec.data.columns)
+    with stages("histograms"):
+        progress.stage("histograms", None)
+        spine, unit = tabulation.spine(extract.blocks, spec.geography.levels, spec.geography.define)
+        records = {"persons": extract.persons}
+        if spec.units is not None:
+            if extract.units is None:
+                raise InputError("the input has no housing units", where="units", remedy="delete the table [units]")
+            records["units"] = extract.units
+        counted = {name: histograms(r, unit, spine) for name, r in records.items()}
+        structures = _at_units(extract.blocks.structures, unit, spine)
+        constraints = {u.name: _constraints(spec, u, spine, counted[u.name], structures) for u in spec.universes}
+        areas = off_spine(extract.blocks.fields, spine.levels, unit, spine.units(spine.levels[-1]))
+    return Prepared(spine, counted, constraints, extract.sources, extract.notes, areas)
+
+
+def _at_units(structures: NDArray[np.int64] | None, unit: NDArray[np.int64], spine: Spine) -> NDArray[np.int64] | None:
+    """Structures of the lowest units, which may be larger than blocks."""
+    if structures is None:
+        return None
+    out = np.zeros((spine.units(spine.levels[-1]), structures.shape[1]), dtype=np.int64)
+    np.add.at(out, unit, structures)
+    return out
+
+
+def _constraints(
+    spec: RunSpec, u: Universe, spine: Spine, truth_by_level: Truth, structures: NDArray[np.int64] | None
+) -> tuple[Constraint, ...]:
+    """What is published exactly. These are the only values of the truth that leave without noise."""
+    lowest = spine.levels[-1]
+    if u.name == "units":
+        return (_total(truth_by_level, lowest, "housing units", f"the number of housing units of every {lowest}"),)
+    out = []
+    wanted = spec.constraints
+    low_high = geography.lowest(
+        u.schema, structures, housing_units=wanted.housing_units, group_quarters=wanted.group_quarters
+    )
+    if low_high is not None:
+        dwelling = str(u.schema.dwelling)
+        low = f"the number of group-quarters facilities of each type in every {lowest}, each holding somebody"
+        high = f"the number of housing units and of facilities in every {lowest} (times 99,999 persons at most)"
+        for name, sign, bound, says in (("lb", ">=", low_high[0], low), ("ub", "<=", low_high[1], high)):
+            out.append(Constraint(f"{dwelling}_total_{name}", lowest, dwelling, sign, Kind.INVARIANT, bound, says))
+    if wanted.total is not None:
+        out.append(_total(truth_by_level, wanted.total, "persons", f"the number of persons of every {wanted.total}"))
+    return tuple(out)
+
+
+def _total(truth_by_level: Truth, level: str, what: str, says: str) -> Constraint:
+    totals = truth_by_level[level].open(f"totals of {what} at this level are invariant").totals()
+    return Constraint("total", level, "total", "=", Kind.INVARIANT, totals[:, None], f"{says}, exactly")
