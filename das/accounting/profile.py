@@ -17,6 +17,7 @@ from typing import Literal, overload
 from scipy.optimize import brentq
 
 from das.accounting import gaussian
+from das.accounting.atoms import Atoms
 from das.accounting.contour import UNIT, Contour, Interval
 from das.accounting.draws import Composition, Draws, Exact, exact
 from das.accounting.zcdp import bun_steinke, bun_steinke_delta, tight, tight_delta
@@ -32,7 +33,7 @@ class Profile:
     def __init__(self, composition: Composition, certify: bool = False) -> None:
         self.composition = composition
         self._rho = float(composition.rho)
-        self._contours: list[Contour] = []
+        self._contours: list[Contour | Atoms] = []
         self._certify = certify
 
     def log_delta(self, eps: Fraction) -> Interval:
@@ -63,10 +64,11 @@ class Profile:
         step = max(step if step < 1 else 1e-9, 4 * UNIT * root, 1e-300)
         return self._outwards(root, -step, goal + slack), self._outwards(root, step, goal - slack)
 
-    def _contour(self, eps: Fraction) -> Contour:
+    def _contour(self, eps: Fraction) -> Contour | Atoms:
         near = [c for c in self._contours if c.covers(eps)]
         if not near:
-            near = [Contour(self.composition, eps)]
+            atoms = Atoms(self.composition, eps)
+            near = [atoms.listed() if atoms.apt and not self._certify else Contour(self.composition, eps)]
             self._contours.append(near[0])
         return min(near, key=lambda c: abs(c.centre - eps))
 

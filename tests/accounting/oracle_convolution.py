@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from math import gcd, isqrt, lcm
+from math import floor, gcd, isqrt, lcm
 
 import mpmath
 from mpmath import mpf
@@ -60,8 +60,14 @@ class Convolution:
 
     def delta(self, eps: Fraction) -> mpf:
         """E (1 - e^(eps - L))_+, to about a hundred digits after the point."""
+        s = max(floor((eps - self.rho) / self.h) + 1, self._first)
         with mpmath.workdps(120):
-            return mpmath.fsum(w * (1 - mpmath.exp(as_mpf(eps - x))) for x, w in self.losses() if x > eps)
+            ratio, fall, total = mpmath.exp(as_mpf(eps - self.rho - self.h * s)), mpmath.exp(-as_mpf(self.h)), mpf(0)
+            for w in self._mass[s - self._first :]:
+                if w:
+                    total += w * (1 - ratio)
+                ratio *= fall
+            return total / mpf(2) ** BITS
 
     def tradeoff(self, alpha: Fraction) -> mpf:
         """By Neyman and Pearson: reject P where the loss is lowest, up to a mass of alpha, the last atom in part."""

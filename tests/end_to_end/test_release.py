@@ -48,7 +48,7 @@ def seeded(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def private(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return run(root, tmp_path_factory.mktemp("private") / "run")
+    return run(root, tmp_path_factory.mktemp("private") / "run", "output.report=true")
 
 
 def test_the_shipped_extract_is_what_these_tests_need(truth: pd.DataFrame) -> None:
