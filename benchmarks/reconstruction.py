@@ -41,14 +41,14 @@ from das.risk.reconstruction import Noise, laplace
 from das.risk.table_attack import count_at, guess
 from das.stages import Stages
 
-BUDGETS = ("1/10", "293764/114921", "100")
+BUDGETS = ("1/10", "293764/114921", "1000")
 SHIPPED = ROOT / "data" / "pl94_2010"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.reconstruction", description=__doc__)
     parser.add_argument("--bits", type=int, default=400)
-    parser.add_argument("--trials", type=int, default=3, help="of Dinur and Nissim's attack, for each figure")
+    parser.add_argument("--trials", type=int, default=10, help="of Dinur and Nissim's attack, for each figure")
     parser.add_argument("--rho", nargs="*", default=list(BUDGETS), help="budgets of the attack on tables")
     parser.add_argument("--rhode-island", action="store_true", help="a whole state, a minute a budget and run")
     given = parser.parse_args(arguments)

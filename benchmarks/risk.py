@@ -61,7 +61,7 @@ Unit.detailed = "1"
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.risk", description=__doc__)
     parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--groups", type=int, default=2000, help="of each kind")
+    parser.add_argument("--groups", type=int, default=600, help="of each kind")
     given = parser.parse_args(arguments)
     figures = Figures("risk")
     _map(figures, given.repeats)

@@ -46,7 +46,9 @@ class Profile:
             return self.log_delta(eps)
         from das.accounting.certificate import log_delta
 
-        return log_delta(self._contour(eps), eps)
+        contour = self._contour(eps)
+        assert isinstance(contour, Contour)
+        return log_delta(contour, eps)
 
     def on_lattice(self, eps: Fraction) -> bool:
         """Whether the losses count as on a lattice there (:data:`das.accounting.contour.MANY`)."""
@@ -67,8 +69,8 @@ class Profile:
     def _contour(self, eps: Fraction) -> Contour | Atoms:
         near = [c for c in self._contours if c.covers(eps)]
         if not near:
-            atoms = Atoms(self.composition, eps)
-            near = [atoms.listed() if atoms.apt and not self._certify else Contour(self.composition, eps)]
+            atoms = None if self._certify else Atoms.of(self.composition, eps)
+            near = [atoms or Contour(self.composition, eps)]
             self._contours.append(near[0])
         return min(near, key=lambda c: abs(c.centre - eps))
 

@@ -312,6 +312,8 @@ def test_at_the_production_budget_no_more_than_the_baseline_and_what_the_guarant
     report = reports["293764/114921"]
     attack, base = report.attack, report.baseline
     assert base.agreement < attack.agreement <= report.allowed
+    # two measurements of a block are as fine as its traits, of 3945 and 71 parts in 4097 of its budget: sigma^2 = 1/rho
+    assert report.variance == pytest.approx(1 / (293764 / 114921 * 165 / 4099 * (3945 + 71) / 4097), rel=1e-6)
     assert attack.agreement < 0.93
     # whoever is unique is hardly found more often than by somebody who has not seen the block
     assert abs(attack.uniques_found - base.uniques_found) < 0.06
