@@ -35,7 +35,7 @@ from das.accounting.theta import Theta
 
 #: Beyond this many intervals in the sieve, losses count as not on a lattice.
 MANY = 6e5
-#: The most nodes to look at; a tenth of it without a lattice, where more only narrow the bound of the tail.
+#: The most nodes to look at; a hundredth of it without a lattice, where more only narrow the bound of the tail.
 NODES = 1_000_000
 #: The part of the sum beyond the largest y, relative to the whole, that is aimed at.
 TAIL = 1e-12
@@ -149,7 +149,7 @@ class Contour:
         for j, reached in nodes(self._bands(), self.last):
             pieces.append(self._kept(j))
             seen += len(j)
-            if seen > (NODES // 10 if stop else NODES) and reached < self.last:
+            if seen > (NODES // 100 if stop else NODES) and reached < self.last:
                 if not stop:
                     return None
                 self.last = reached

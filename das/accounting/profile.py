@@ -25,6 +25,9 @@ from das.accounting.zcdp import bun_steinke, bun_steinke_delta, tight, tight_del
 Conversion = Literal["zcdp-tight", "zcdp-bun-steinke"]
 Method = Literal["pld"] | Conversion
 METHODS = ("pld", "zcdp-tight", "zcdp-bun-steinke")
+#: Beyond this rho, losses are too far apart for the sums here, and no epsilon protects anybody: intervals then run from
+#: 0 to the tight conversion.
+MOST_RHO = 5000
 
 
 class Profile:
@@ -120,7 +123,7 @@ def epsilon(
     :class:`~das.accounting.draws.Composition`. ``method`` is
 
     * ``pld``: the exact value, as an interval (lower, upper) that holds it; a few 1e-12 wide where the losses lie on
-      a lattice that can be listed, some 1e-11 otherwise. Every error of the method is bounded, that of rounding by a
+      a lattice that can be listed, some 1e-11 otherwise; beyond a rho of 5000, (0, the tight conversion). Every error of the method is bounded, that of rounding by a
       first-order allowance; with ``certify=True`` by ball arithmetic, a proof (needs python-flint).
     * ``zcdp-tight``, ``zcdp-bun-steinke``: conversions of rho alone, :mod:`das.accounting.zcdp`.
 
@@ -147,6 +150,8 @@ def curve(
     composition, ds = Composition.of(draws), [checked_delta(d) for d in deltas]
     if not composition.parts:
         return [(0.0, 0.0) for _ in ds]
+    if composition.rho > MOST_RHO:
+        return [(0.0, tight(composition.rho, d)) for d in ds]
     profile = Profile(composition, certify)
     found = {d: profile.epsilon(d) for d in sorted(set(ds))}
     return [found[d] for d in ds]
@@ -181,6 +186,8 @@ def delta(
         raise ValueError(f"there is no method {method!r}: {', '.join(METHODS)}")
     if not composition.parts:
         return 0.0, 0.0
+    if composition.rho > MOST_RHO:
+        return 0.0, tight_delta(composition.rho, eps)
     at = Profile(composition, certify).proved(eps)
     return _floats(at)
 

@@ -140,6 +140,12 @@ def _meaning(neighbours: Neighbours, outside: Sequence[Mapping[str, str]], unive
         "it, the lines under 'changes' price the noise, and not what the totals themselves give away."
         for c in outside if c["constraint"] == "total"
     ]  # fmt: skip
+    bounded = dict.fromkeys((c["universe"], c["query"], c["level"]) for c in outside if c["sign"] != "=")
+    out += [
+        f"A record of {universe} that changes its {query}, or moves from one {level} to another, may no longer fit bounds "
+        "that are published exactly: for it, the lines under 'changes' price the noise, and not what the bounds give away."
+        for universe, query, level in bounded
+    ]
     return out
 
 

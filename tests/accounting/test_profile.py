@@ -241,3 +241,12 @@ def test_refusals(call, error: type[Exception], says: str) -> None:  # type: ign
 def test_the_oracle_is_a_distribution() -> None:
     with mpmath.workdps(50):
         assert abs(mpmath.fsum(w for _, w in Convolution(SMALL[2]).losses()) - 1) < 1e-40
+
+
+@pytest.mark.parametrize("rho", [5001, 10**8])
+def test_where_no_epsilon_protects_the_interval_is_wide_and_at_once_there(rho: int) -> None:
+    draws = [(Fraction(k, rho * 10), 1) for k in (7, 10, 13)]
+    low, high = epsilon(draws, "1e-10")
+    assert low == 0
+    assert high == epsilon(draws, "1e-10", "zcdp-tight")
+    assert delta(draws, rho) == (0.0, delta(draws, rho, "zcdp-tight"))

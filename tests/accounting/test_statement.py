@@ -173,6 +173,15 @@ def test_a_move_across_an_invariant_total_is_said_not_to_be_covered() -> None:
     assert not any("from one State to another" in x for x in without)
 
 
+def test_a_change_of_dwelling_is_said_not_to_fit_exact_bounds() -> None:
+    bound = np.zeros((1, 2), dtype=np.int64)
+    rows = [Constraint(f"hhgq_total_{x}", "Block", "hhgq", sign, Kind.INVARIANT, bound)
+            for x, sign in (("lb", ">="), ("ub", "<="))]  # fmt: skip
+    said = [x for x in state({"persons": [event(Fraction(1))]}, constraints=rows)["what_this_means"] if "bounds" in x]
+    assert len(said) == 1
+    assert "persons that changes its hhgq, or moves from one Block to another" in said[0]
+
+
 def test_a_target_is_stated() -> None:
     out = state({"persons": [event(Fraction(1, 4))]}, target=Target(Fraction(5), DELTA, "exact"))
     assert out["target"] == {"universe": "persons", "epsilon": "5", "delta": "1e-10", "calibration": "exact"}
