@@ -1,0 +1,228 @@
+"""The tables of a configuration, each with its keys; what a key means stands under its field."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+from das.accounting.target import Target
+from das.errors import SpecError
+from das.model.grouping import Grouping
+from das.model.schema import SCHEMAS, Attribute, Schema
+from das.spec.exact import Exact
+
+
+class Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, ignored_types=(cached_property,))
+
+
+class Run(Part):
+    """``[run]``."""
+
+    name: str = Field(min_length=1, coerce_numbers_to_str=True)
+    """Names the run, its default folder and its outputs."""
+    seed: int | None = Field(default=None, ge=0, strict=True)
+    """Makes the run repeatable **and not private**; every output says so. Absent: private."""
+    entropy: Literal["system", "kernel"] = "system"
+    """Random bits: AES-256 under a key of the operating system, or the operating system for every byte (slow)."""
+
+
+class Data(Part):
+    """``[data]``."""
+
+    reader: Literal["pl94-2010", "pl94-2020", "ext1940", "ppmf", "table"]
+    """The format of the input: redistricting files of 2010 or 2020, the 1940 extract of IPUMS, a privacy-protected
+    microdata file, or a table of your own."""
+    path: tuple[str, ...] = ()
+    """Files or folders, one or a list, read together; relative to where the command is run. ``--data`` replaces it."""
+    columns: dict[str, Any] | None = None
+    """For the reader ``table``: which column holds what; see *Your own data*."""
+
+    @field_validator("path", mode="before")
+    @classmethod
+    def _one_or_many(cls, value: Any) -> Any:
+        return (value,) if isinstance(value, str) else value
+
+    @model_validator(mode="after")
+    def _columns_for_tables(self) -> Data:
+        if (self.reader == "table") != (self.columns is not None):
+            raise ValueError("data.columns goes with the reader 'table', and that reader needs it")
+        return self
+
+
+class GroupingPart(Part):
+    """``[schema.groupings.<name>]``: a coarser view of one attribute, a query of its own."""
+
+    attribute: str
+    """The attribute that it groups."""
+    groups: dict[str, tuple[str, ...]]
+    """Name of each group, and the levels in it; each level in exactly one."""
+
+
+class SchemaPart(Part):
+    """``[schema]``: the attributes of a record, whose combinations are the cells of the histogram."""
+
+    name: str
+    """A published schema (``pl94``, ``1940-e2e``), or, with ``attributes``, a name for your own."""
+    attributes: dict[str, tuple[str, ...]] | None = None
+    """Your own: each attribute with its levels, in order."""
+    groupings: dict[str, GroupingPart] = {}
+    """Coarser views of attributes, by name."""
+    impossible: tuple[dict[str, tuple[str, ...]], ...] = ()
+    """Combinations that cannot occur, each a table of attribute and levels; their cells are always 0."""
+    dwelling: str | None = None
+    """The attribute that says where a person lives, its first level a household in a housing unit, the others
+    types of group quarters; housing units and facilities then bound it."""
+
+    def build(self) -> Schema:
+        """The schema: a published one by name, or the one written out here."""
+        if self.attributes is None:
+            if self.name not in SCHEMAS:
+                raise SpecError(
+                    f"no schema is called {self.name!r}",
+                    where="schema.name",
+                    remedy=f"use {', '.join(SCHEMAS)}, or write your own under [schema.attributes]",
+                )
+            if self.groupings or self.impossible or self.dwelling:
+                raise SpecError(f"schema {self.name!r} is a published one and cannot be altered", where="schema",
+                                remedy="give it another name and write out its attributes")  # fmt: skip
+            return SCHEMAS[self.name]
+        attributes = tuple(Attribute(k, v) for k, v in self.attributes.items())
+        recodes = tuple(self._grouping(k, g) for k, g in self.groupings.items())
+        return Schema(self.name, attributes, recodes, self.impossible, self.dwelling)
+
+    def _grouping(self, name: str, part: GroupingPart) -> Grouping:
+        where = f"schema.groupings.{name}"
+        levels = (self.attributes or {}).get(part.attribute)
+        if levels is None:
+            raise SpecError(f"no attribute {part.attribute!r}", where=where)
+        home = {level: i for i, members in enumerate(part.groups.values()) for level in members}
+        listed = [level for members in part.groups.values() for level in members]
+        if sorted(listed) != sorted(levels):
+            odd = sorted(set(listed) ^ set(levels)) or sorted({x for x in listed if listed.count(x) > 1})
+            raise SpecError(f"each level must be in exactly one group; see {odd[0]!r}", where=where)
+        return Grouping(name, part.attribute, tuple(part.groups), tuple(home[x] for x in levels))
+
+
+class Geography(Part):
+    """``[geography]``."""
+
+    levels: tuple[str, ...] = Field(min_length=1)
+    """The levels of the tree, from the root down; those below the root are fields of the input."""
+    spine: Literal["tabulation"] = "tabulation"
+    """How the tree is made: from the codes of the input."""
+    define: dict[str, tuple[str, ...]] = {}
+    """Levels that are products of fields: a unit for each combination that occurs."""
+
+
+class BudgetPart(Part):
+    """``[budget]``: what the persons' measurements cost, and how that is shared out."""
+
+    rho: Exact | None = None
+    """The total of the discrete Gaussian. With ``calibration`` it may be left out, and is then found."""
+    epsilon: Exact | None = None
+    """The total of the geometric mechanism; with ``calibration``, the target of the discrete Gaussian."""
+    calibration: Literal["exact", "zcdp-tight"] | None = None
+    """Find ``rho`` from ``epsilon`` and ``delta``: by exact composition, or by the tight conversion of zCDP. A
+    resolved specification has all three, and ``rho`` is taken as it stands if it meets the target."""
+    neighbours: Literal["bounded", "unbounded"]
+    """Which data sets count as neighbours: one record replaced, or one added or removed."""
+    delta: Exact = Fraction(1, 10**10)
+    """The delta of the target, and one of those at which epsilon is stated."""
+    mechanism: Literal["discrete-gaussian", "geometric"] = "discrete-gaussian"
+    """The noise: discrete Gaussian under zCDP, or two-sided geometric under pure differential privacy."""
+    levels: dict[str, Exact]
+    """The share of each level of the tree; they sum to exactly 1."""
+    queries: dict[str, dict[str, Exact]]
+    """The share of each query in its level; they sum to exactly 1 in each level."""
+
+    @model_validator(mode="after")
+    def _one_currency(self) -> BudgetPart:
+        gaussian = self.mechanism == "discrete-gaussian"
+        wanted, other = ("rho", "epsilon") if gaussian else ("epsilon", "rho")
+        if not 0 < self.delta < 1:
+            raise ValueError(f"delta is {self.delta}, not between 0 and 1")
+        if self.calibration is None:
+            if getattr(self, wanted) is None or getattr(self, other) is not None:
+                hint = ' (for a target epsilon, add calibration = "exact")' if gaussian and self.epsilon else ""
+                raise ValueError(f"mechanism {self.mechanism!r} wants {wanted}, and no {other}{hint}")
+        elif not gaussian or self.epsilon is None or self.epsilon <= 0:
+            raise ValueError("calibration finds rho from a target: it goes with a positive epsilon, a delta, and the "
+                             "mechanism 'discrete-gaussian'")  # fmt: skip
+        return self
+
+    @property
+    def total(self) -> Fraction | None:
+        """What the persons' plan costs, in its own currency; ``None`` where it has yet to be found."""
+        return self.rho if self.mechanism == "discrete-gaussian" else self.epsilon
+
+    @property
+    def target(self) -> Target | None:
+        if self.calibration is None or self.epsilon is None:
+            return None
+        return Target(self.epsilon, self.delta, self.calibration)
+
+
+class UnitsBudget(Part):
+    """``[units.budget]``: as ``[budget]``, for housing units."""
+
+    relative: Exact
+    """The units' total as a multiple of the persons', so that a rerun at another budget moves both."""
+    levels: dict[str, Exact]
+    """The share of each level; they sum to exactly 1."""
+    queries: dict[str, dict[str, Exact]]
+    """The share of each query in its level."""
+
+
+class Units(Part):
+    """``[units]``: housing units, a second universe over the same tree. Absent: persons only."""
+
+    schema_: Literal["h1"] = Field(default="h1", alias="schema")
+    """Vacant or occupied."""
+    budget: UnitsBudget
+    """The units' own budget."""
+
+
+class Estimation(Part):
+    """``[estimation]``; see *Estimation*."""
+
+    method: Literal["topdown", "full-information"] = "topdown"
+    """Each level from its own measurements given the level above, or from all measurements of the tree."""
+    tolerance: Exact = Fraction(1, 10)
+    """How far a later pass may move the answers of an earlier one, in persons."""
+    passes: dict[str, tuple[tuple[str, ...], ...]] = {}
+    """For each level, or ``default``: lists of queries, estimated one list after the other; ``"*"`` is the rest."""
+
+
+class RoundingPart(Part):
+    """``[rounding]``; see *Estimation*."""
+
+    objective: Literal["nearest", "bureau-2020"] = "nearest"
+    """As close as possible to the estimates, or to their fractional sums rounded first, as in production."""
+    chain: tuple[str, ...] | None = None
+    """Nested queries, fine to coarse, whose sums count beside the cells. Absent: the published schema's own."""
+
+
+class Constraints(Part):
+    """``[constraints]``: what is published exactly, outside the guarantee."""
+
+    total: str | None = None
+    """The level whose totals are exact, and with it every level above. Absent: none."""
+    housing_units: bool = True
+    """Nobody lives in a household where there is no housing unit (where the schema has a dwelling)."""
+    group_quarters: bool = True
+    """Each facility holds somebody, and nobody lives in group quarters where there is no facility."""
+
+
+class Output(Part):
+    """``[output]``."""
+
+    csv: bool = False
+    """Write the persons as ``persons.csv``, too."""
+    tables: bool = True
+    """Write the tables."""
+    report: bool = True
+    """Write the reports: ``release/report.html`` and ``confidential/report.html``."""
