@@ -83,8 +83,11 @@ def test_run_says_what_it_wrote_how_long_it_took_and_how_good_it_is(das: Das, tm
         assert part in said.out
     assert "NOT PRIVATE" not in said.out
     assert (tmp_path / "run" / "confidential" / "report.html").is_file()
-    seeded = das("run", "configs/pl94-2010.toml", "--out", tmp_path / "seeded", "--set", "run.seed=1")
+    seeded = das("run", "configs/pl94-2010.toml", "--out", tmp_path / "seeded", "--set", "run.seed=1",
+                 "--set", "output.report=false")  # fmt: skip
     assert seeded.code == 0
+    assert "report" not in seeded.out
+    assert not list((tmp_path / "seeded").rglob("report.html"))
     assert "NOT PRIVATE" in seeded.out
 
 

@@ -51,7 +51,7 @@ def run(
         )
     if as_json:
         found = [vars(h) for h in headline(outcome.rows["persons"])]
-        report = str(outcome.directory.report)
+        report = str(outcome.directory.report) if spec.output.report else None
         click.echo(
             json.dumps(_summary(outcome) | {"private": spec.run.seed is None, "report": report, "headline": found})
         )
@@ -62,7 +62,8 @@ def run(
     screen.print(headline_table(headline(outcome.rows["persons"])))
     screen.print(f"written in {outcome.seconds:.1f} s:", highlight=False)
     click.echo(f"  release  {outcome.directory.release}   (safe to publish under the guarantee in privacy.json)")
-    click.echo(f"  report   {outcome.directory.report}   (confidential)")
+    if spec.output.report:
+        click.echo(f"  report   {outcome.directory.report}   (confidential)")
 
 
 @click.command()

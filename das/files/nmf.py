@@ -38,6 +38,10 @@ _LEVEL_OF_PARTITION = "State"
 _LEAST = np.finfo(np.float32).tiny
 _LOST = "the release is incomplete or altered: get it again from where it was published"
 
+#: More than a column of a row group holds. In several pages, those written before the 129th value is met would have seven
+#: bits a value, which nothing packs.
+_ONE_PAGE = 1 << 28
+
 
 def write(root: Path, level: str, schema: Schema, spine: Spine, measurements: Iterable[Measurement]) -> Path:
     """Write all measurements of a level as they come; the level appears whole or not at all. Returns the folder
@@ -160,6 +164,7 @@ def _write_part(path: Path, tables: Sequence[pa.Table]) -> None:
         use_dictionary=["value.list.element"],  # the other columns hardly change: zstd alone is smaller
         column_encoding={"geocode": "DELTA_BYTE_ARRAY"},  # sorted codes share their beginnings
         write_statistics=["query_name"],
+        data_page_size=_ONE_PAGE,
     ) as writer:
         for t in tables:
             writer.write_table(t, row_group_size=_rows_of_a_group(t))
