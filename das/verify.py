@@ -109,7 +109,8 @@ def statement(release: Path) -> dict[str, Any]:
                              digests(release))  # fmt: skip
     own_words = again.pop("what_this_means")
     if lost := [x for x in own_words if x not in said.get("what_this_means", ())]:
-        raise ReleaseError(f"it does not say: {lost[0]}", where=path, remedy=ALTERED)
+        raise ReleaseError(f"it does not say: {lost[0]}", where=path,
+                           remedy=f"{ALTERED}; or check it with the version of das that stated it")  # fmt: skip
     for at, expected, found in _differences(again, {k: v for k, v in said.items() if k != "what_this_means"}, ()):
         raise ReleaseError(f"{'.'.join(map(str, at))} is {found}, and computed again {expected}",
                            where=_place(path, at), remedy=ALTERED)  # fmt: skip

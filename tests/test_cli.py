@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
+import sys
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -649,3 +651,14 @@ def test_a_run_cut_off_before_any_draw_has_nothing_to_resume(das: Das, copied: P
     (copied / "release" / "ledger.jsonl").unlink()
     said = das("run", "configs/pl94-2010.toml", "--out", copied, "--resume")
     refused(said, "before anything was drawn", "delete the folder")
+
+
+def test_output_that_nobody_reads_on_is_no_failure(root: Path) -> None:
+    """As `das account CONFIG | head -1`."""
+    command = [sys.executable, "-m", "das", "account", "configs/pl94-2010.toml"]
+    with subprocess.Popen(command, cwd=root, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        assert process.stderr.read() == b""
+    assert process.returncode == 0
