@@ -34,10 +34,12 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
         except KeyboardInterrupt:
             click.echo("das: interrupted", err=True)
             sys.exit(130)
-        except BrokenPipeError:  # whoever read the output has had enough, as `head` does
-            sys.stdout = None  # type: ignore[assignment]  # nothing is flushed to it at the end
-            sys.exit(0)
-        except (click.ClickException, click.exceptions.Exit, SystemExit):
+        except (
+            click.ClickException,
+            click.exceptions.Exit,
+            SystemExit,
+            BrokenPipeError,
+        ):  # click ends on these quietly
             raise
         except Exception:
             traceback.print_exc()
