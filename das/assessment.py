@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from das.engine import Progress, Silent
+from das.errors import InputError
 from das.evaluate import Published, evaluate, evaluate_tables, impossible
 from das.files import areas as areas_file
 from das.files import errors_csv, microdata_reading, nmf, rows_csv, truth
@@ -78,6 +79,9 @@ def evaluate_run(
     kinds = list(areas_file.read(directory.errors.parent / "areas.parquet"))
     if areas is not None:
         new = areas_file.read_csv(areas, opened.spine.levels[-1], opened.spine.codes[-1])
+        if new.kind in opened.spine.levels:
+            raise InputError(f"{new.kind!r} is a level of the spine already", where=areas,
+                             remedy="give the file another name: it is that of the kind of area")  # fmt: skip
         kinds = [*(k for k in kinds if k.kind != new.kind), new]
     held = Assessed(opened.spine, known, published, kinds)
     return assess(opened.spec, directory, held, progress or Silent())

@@ -12,12 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from das import spec as specification
+from das.accounting.guarantee import decimal
 from das.accounting.zcdp import tight
 from das.engine import Progress, Silent, executor
 from das.errors import SpecError
 from das.evaluate import summary
 from das.files import errors_csv, sweep_csv
-from das.files.run_directory import RunDirectory, create_private, read_json, write_json, write_text
+from das.files.run_directory import RunDirectory, check_sweep, create_private, read_json, write_json, write_text
 from das.measuring import Measured, begin, check_same, measure_release
 from das.model.budget import Mechanism
 from das.model.result import SummaryRow, SweepRow
@@ -86,11 +87,13 @@ def sweep(
     """
     progress, methods = progress or Silent(), tuple(methods) or (spec.estimation.method,)
     _check(spec, budgets, methods, repeats)
-    if not resume:
+    runs = list(_grid(spec, budgets, methods, repeats, out))
+    if resume:
+        check_sweep(out, {r.directory.root.name for r in runs})
+    else:
         RunDirectory(out).refuse_if_taken()
     prepared = prepare(spec, paths, Stages(), progress)
     create_private(out)
-    runs = list(_grid(spec, budgets, methods, repeats, out))
     for run in runs:
         if run.directory.ledger.exists():
             check_same(run.spec, prepared, run.directory)
@@ -191,5 +194,5 @@ def _statement(spec: RunSpec, runs: Sequence[_Run]) -> dict[str, Any]:
     out: dict[str, Any] = {"what_this_means": WARNING, "private": all(s["private"] for s in statements),
                            "runs": lines, currency: {"total": str(total)}}  # fmt: skip
     if mechanism is Mechanism.DISCRETE_GAUSSIAN:
-        out["epsilon"] = {"delta": str(spec.budget.delta), "zcdp-tight": tight(total, spec.budget.delta)}
+        out["epsilon"] = {"delta": decimal(spec.budget.delta), "zcdp-tight": tight(total, spec.budget.delta)}
     return out

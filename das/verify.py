@@ -220,12 +220,20 @@ def _check_constraints(release: Path, spec: RunSpec, said: Mapping[str, Any]) ->
 def _check_book(statement: Mapping[str, Any], release: Path) -> None:
     """The statement has the draws of ``ledger.jsonl``, no more and no fewer."""
     attempts = LedgerFile(release / "ledger.jsonl").attempts()
-    made = Counter((e.universe, e.level, e.query, str(e.cost)) for a in attempts for e in a.events)
-    currency = Mechanism(statement["mechanism"]).currency
+    made = Counter(
+        (e.universe, e.level, e.query, str(e.cost), str(e.scale), e.units, e.answers)
+        for a in attempts
+        for e in a.events
+    )
+    mechanism = Mechanism(statement["mechanism"])
+    scale = "sigma_sq" if mechanism is Mechanism.DISCRETE_GAUSSIAN else "scale"
     every = [*statement["ledger"], *statement["spent_by_interrupted_attempts"]]
-    said = Counter((d["universe"], d["level"], d["query"], d[currency]) for d in every)
+    said = Counter(
+        tuple(d[k] for k in ("universe", "level", "query", mechanism.currency, scale, "units", "answers"))
+        for d in every
+    )
     if odd := [*(made - said), *(said - made)]:
-        universe, level, query, cost = odd[0]
+        universe, level, query, cost, *_ = odd[0]
         raise ReleaseError(f"the draws are not those of ledger.jsonl: {query!r} at {level!r} ({universe}), at {cost}, is "
                            f"there {made[odd[0]]} times, and here {said[odd[0]]} times",
                            where=release / "privacy.json", remedy=ALTERED)  # fmt: skip

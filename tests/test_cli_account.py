@@ -18,6 +18,7 @@ from das.accounting import epsilon
 from das.accounting.planning import least_cost, normal_cost
 from das.cli import main
 from das.files import published_layout, run_directory, simulate_2010
+from das.files import spine as spine_file
 from das.model.budget import Mechanism, Neighbours
 from das.report.privacy import bound
 from tests.spec.test_parse import BASE, UNITS
@@ -272,3 +273,24 @@ def test_a_wish_that_makes_no_sense_is_refused(das: Das, config: Path, args: lis
 def test_a_coverage_of_nothing_or_all(das: Das, config: Path) -> None:
     for value in ("0", "1", "95"):
         assert das("plan", config, "--coverage", value).code == 2
+
+
+def test_a_coverage_that_is_no_number(das: Das, config: Path) -> None:
+    refused(das("plan", config, "--coverage", "nan"), "--coverage", "not a number")
+
+
+def test_verify_as_data(das: Das, finished: Path, tmp_path: Path) -> None:
+    said = json.loads(das("account", "verify", finished, "--json").out)
+    statement_ = json.loads((finished / "release" / "privacy.json").read_text())
+    assert (said["right"], said["private"], said["rho"]) == (True, True, statement_["rho"])
+    assert said["draws"] == len(statement_["ledger"])
+    assert said["digests"] == statement_["digests"]
+
+
+def test_areas_are_not_named_as_a_level_is(das: Das, finished: Path, tmp_path: Path) -> None:
+    """Their rows in ``tables.csv`` could not be told apart."""
+    spec_, spine_ = (finished / "release" / n for n in ("spec.toml", "spine.parquet"))
+    levels = tomllib.loads(spec_.read_text())["geography"]["levels"]
+    path = tmp_path / f"{levels[1]}.csv"
+    path.write_text(f"area,block\nx,{spine_file.read(spine_).codes[-1][0]}\n")
+    refused(das("evaluate", finished, "--areas", path), path.name, "is a level of the spine", "another name")

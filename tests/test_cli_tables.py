@@ -192,3 +192,12 @@ def test_the_documentation_lists_every_column(root: Path) -> None:
     for name, like in (("P3", "P1"), ("P4", "P2")):
         assert TABLE[name].labels == TABLE[like].labels
         assert f"`{TABLE[name].columns[0]}` to `{TABLE[name].columns[-1]}`" in text
+
+
+def test_a_name_that_tells_of_another_format(das: Das, release: Path, tmp_path: Path) -> None:
+    out = tmp_path / "p2.xlsx"
+    code, _, err = das(release, "--level", "County", "--table", "P2", "--out", out)
+    assert code == 2
+    assert "'.xlsx' is none of the formats csv, parquet, md, json" in err
+    assert not out.exists()
+    assert das(release, "--level", "County", "--table", "P2", "--format", "csv", "--out", out)[0] == 0

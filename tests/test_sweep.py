@@ -161,3 +161,28 @@ def test_methods_that_are_none(spec: RunSpec, tmp_path: Path, methods: tuple[str
     with pytest.raises(SpecError, match="methods must be different"):
         sweep(spec, [Fraction(1)], tmp_path / "s", methods=methods)
     assert not (tmp_path / "s").exists()
+
+
+def test_a_run_that_was_made_stays_counted(spec: RunSpec, data: list[Path], swept: Swept) -> None:
+    """Resumed with a smaller grid, the statement would forget what the other runs have spent."""
+    before = swept.statement.read_text()
+    for budgets, methods, repeats in (([BUDGET], ("topdown",), 2), ([BUDGET], ("topdown", "full-information"), 1),
+                                      ([BUDGET + 1], ("topdown", "full-information"), 2)):  # fmt: skip
+        with pytest.raises(UserError, match="has been made, and is not in this grid"):
+            sweep(spec, budgets, swept.table.parent, methods=methods, repeats=repeats, paths=data, resume=True)
+    assert swept.statement.read_text() == before
+
+
+def test_what_is_no_sweep_is_not_resumed(spec: RunSpec, data: list[Path], tmp_path: Path) -> None:
+    """A release has a privacy.json too: a sweep would replace it, and put errors beside it."""
+    run = tmp_path / "run"
+    RunDirectory(run).create()
+    for name in ("spec.toml", "ledger.jsonl", "privacy.json"):
+        (run / "release" / name).write_text("kept")
+    for out in (run, run / "release", run / "release" / "ledger.jsonl"):
+        with pytest.raises(UserError, match="is no sweep"):
+            sweep(spec, [BUDGET], out, paths=data, resume=True)
+    with pytest.raises(UserError, match="may be published"):
+        sweep(spec, [BUDGET], run / "release" / "new", paths=data, resume=True)
+    assert (run / "release" / "privacy.json").read_text() == "kept"
+    assert sorted(p.name for p in (run / "release").iterdir()) == ["ledger.jsonl", "privacy.json", "spec.toml"]

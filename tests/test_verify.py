@@ -234,3 +234,23 @@ def test_files_without_a_ledger_are_held_against_what_was_read(foreign: Path, tm
 
 def test_there_is_no_statement_of_a_foreign_ledger(foreign: Path) -> None:
     refused(foreign, "another publisher", "das nmf verify")
+
+
+@pytest.mark.parametrize(("key", "value"), [("scale", "123/7"), ("units", 999), ("answers", 999)])
+def test_the_files_alone_are_held_against_the_ledger_as_it_stands(copied: Path, key: str, value: Any) -> None:
+    """``check`` too must see a draw of ``ledger.jsonl`` altered in any of its parts, not in its cost alone."""
+    path = copied / "ledger.jsonl"
+    lines = path.read_text().splitlines()
+    at = next(i for i, x in enumerate(lines) if "draw" in json.loads(x))
+    draw = json.loads(lines[at])
+    draw["draw"][key] = value
+    path.write_text("\n".join([*lines[:at], json.dumps(draw), *lines[at + 1 :]]) + "\n")
+    with pytest.raises(ReleaseError, match=r"the draws are not those of ledger\.jsonl"):
+        verify.check(copied)
+
+
+@pytest.mark.parametrize("line_", ["3", "null", '"x"', "[" * 100_000, '{"draw": {"scale": "1/0"}}'])
+def test_a_ledger_line_of_another_kind(copied: Path, line_: str) -> None:
+    (copied / "ledger.jsonl").write_text(line_ + "\n")
+    with pytest.raises(ReleaseError, match="line 1 cannot be understood"):
+        verify.check(copied)

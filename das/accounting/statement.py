@@ -128,7 +128,9 @@ def _meaning(neighbours: Neighbours, outside: Sequence[Mapping[str, str]], unive
         "This is the cost of this release alone. Other releases from the same records add their own.",
     ]
     if neighbours is Neighbours.UNBOUNDED:
-        out.append("A record that changes is one record removed and one added: each line under 'changes' counts both.")
+        out.append(
+            "A record that changes is one record removed and one added: each line under 'changes' in privacy.json counts both."
+        )
     if len(universes) > 1:
         out.append("The total is about one record of each universe. Someone who moves from one housing unit to a vacant "
                    "one changes two records of housing units.")  # fmt: skip
@@ -137,13 +139,13 @@ def _meaning(neighbours: Neighbours, outside: Sequence[Mapping[str, str]], unive
                    "these, the guarantee is that of the noise, not of the release.")  # fmt: skip
     out += [
         f"A record of {c['universe']} that moves from one {c['level']} to another changes a total that is invariant: for "
-        "it, the lines under 'changes' price the noise, and not what the totals themselves give away."
+        "it, the lines under 'changes' in privacy.json price the noise, and not what the totals themselves give away."
         for c in outside if c["constraint"] == "total"
     ]  # fmt: skip
     bounded = dict.fromkeys((c["universe"], c["query"], c["level"]) for c in outside if c["sign"] != "=")
     out += [
         f"A record of {universe} that changes its {query}, or moves from one {level} to another, may no longer fit bounds "
-        "that are published exactly: for it, the lines under 'changes' price the noise, and not what the bounds give away."
+        "that are published exactly: for it, the lines under 'changes' in privacy.json price the noise, and not what the bounds give away."
         for universe, query, level in bounded
     ]
     return out

@@ -69,12 +69,18 @@ def show(source: Path, changes: tuple[str, ...], delta: str | None, as_json: boo
 
 @account.command()
 @click.argument("run_dir", type=PATH)
+@json_option
 @guarded
-def verify(run_dir: Path) -> None:
+def verify(run_dir: Path, as_json: bool) -> None:
     """Check the privacy statement of a release from its published files alone: measurements against the ledger, every
     cost and every epsilon computed again, digests."""
     said = verification.statement(release_of(run_dir))
-    total = said[next(c for c in ("rho", "epsilon") if c in said)]["total"]
+    currency = next(c for c in ("rho", "epsilon") if c in said)
+    total = said[currency]["total"]
+    if as_json:
+        click.echo(json.dumps({"right": True, "private": said["private"], currency: said[currency],
+                               "draws": len(said["ledger"]), "digests": said["digests"]}))  # fmt: skip
+        return
     click.echo(f"{len(said['ledger'])} draws, {len(said['digests'])} digests: the privacy statement is right; "
                f"total {total} (about {float(Fraction(total)):.6g})")  # fmt: skip
     if not said["private"]:

@@ -19,7 +19,7 @@ from das.cli.options import PATH, guarded, json_option
 from das.console import console, records_table
 from das.errors import ReleaseError, UserError
 from das.files import published_tables
-from das.files.run_directory import RunDirectory, create_private, write_json, write_text
+from das.files.run_directory import RunDirectory, create_private, refuse_inside_release, write_json, write_text
 from das.model.budget import Mechanism
 from das.model.figure import FigureData
 from das.noise import discrete_gaussian, discrete_laplace
@@ -81,6 +81,8 @@ def attack(runs: Sequence[Path], figure: Path | None, as_json: bool) -> None:
     kind = figure.suffix.lstrip(".") if figure is not None else "svg"
     if kind not in FORMATS:
         raise UserError(f"no figure of kind {kind!r}", where=figure, remedy="end it in .svg, .pdf or .png")
+    if figure is not None:
+        refuse_inside_release(figure)
     reports = []
     for run in runs:
         reports.append(attacked(run))
@@ -88,8 +90,13 @@ def attack(runs: Sequence[Path], figure: Path | None, as_json: bool) -> None:
         create_private(confidential)
         write_json(confidential / "risk" / "attack.json", asdict(reports[-1]))
     if figure is not None:
-        figure.write_bytes(draw(attack_figures.figure_attack(reports), kind))
-        figure.chmod(0o600)
+        try:
+            figure.write_bytes(draw(attack_figures.figure_attack(reports), kind))
+            figure.chmod(0o600)
+        except OSError as error:
+            raise UserError(
+                f"cannot be written ({error.strerror})", where=figure, remedy="choose another --figure"
+            ) from None
     if as_json:
         click.echo(json.dumps([asdict(r) for r in reports]))
         return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
@@ -49,6 +50,8 @@ def plan(
         raise UserError(f"there is no universe {universe!r}", where="--universe", remedy=f"it has {', '.join(found)}")
     wished = {place: _whole(value, text) for text, place, value in _wishes("--margin", margins)}
     more = {place: exact_option(f"--add {text}", value) for text, place, value in _wishes("--add", added)}
+    if any(math.isnan(c) for c in coverage):
+        raise UserError("this is not a number", where="--coverage", remedy="give a share between 0 and 1")
     coverages = coverage or ((0.95,) if wished or more else (0.9, 0.95, 0.99))
     choice = options(found[universe].plan, found[universe].schema, wished, more, coverages[0])
     if chosen is not None:

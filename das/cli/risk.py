@@ -14,7 +14,7 @@ from das import risk as intruder
 from das.assessment import truth_of
 from das.cli.options import PATH, guarded, json_option, load
 from das.console import console, records_table
-from das.errors import UserError
+from das.errors import InputError, UserError
 from das.files.run_directory import RunDirectory, create_private, write_json
 from das.model.budget import Neighbours
 from das.report.risk import FORMATS, draw
@@ -63,6 +63,8 @@ class _Upper(click.ParamType):
             if kind == "point":
                 return intruder.Point(int(rest))
             return intruder.Weights([float(exact(w)) for w in rest.split(",")]) if kind == "weights" else _unknown()
+        except InputError as error:
+            self.fail(str(error), param, ctx)
         except ValueError:
             self.fail(f"{value!r} is none of uniform, uniform:10, point:25, weights:3,2,1", param, ctx)
 

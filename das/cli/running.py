@@ -12,7 +12,7 @@ import click
 from das import pipeline
 from das.accounting import margins
 from das.accounting.guarantee import guarantees
-from das.cli.options import PATH, config_argument, guarded, json_option, load, run_options
+from das.cli.options import PATH, config_argument, guarded, json_option, load, release_of, run_options
 from das.console import Live, console, headline_table, plan_table
 from das.errors import UserError
 from das.evaluate import headline
@@ -110,7 +110,7 @@ def estimate(release: Path, out: Path, workers: int, quiet: bool, as_json: bool)
     spine, variances and constraints are then read off the files, and written with the result.
     """
     with Live(quiet) as progress:
-        outcome = pipeline.estimate_from(release, out, workers=workers, progress=progress)
+        outcome = pipeline.estimate_from(release_of(release), out, workers=workers, progress=progress)
     for note in outcome.notes:
         click.echo(f"das: note: {note}", err=True)
     if as_json:

@@ -73,9 +73,12 @@ def _list(release: Opened, every: Sequence[Table], as_json: bool) -> None:
 
 
 def _suffix(out: Path | None) -> str | None:
-    """The format that the name of the file tells."""
+    """The format that the name of the file tells. A name that tells of another is refused."""
     suffix = out.suffix.removeprefix(".") if out else ""
-    return suffix if suffix in table_export.FORMATS else None
+    if suffix and suffix not in table_export.FORMATS:
+        raise UserError(f"'.{suffix}' is none of the formats {', '.join(table_export.FORMATS)}", where=out,
+                        remedy="end the name in one of them, or give --format")  # fmt: skip
+    return suffix or None
 
 
 @contextmanager

@@ -65,7 +65,7 @@ def read_csv(path: Path, level: str, codes: NDArray[np.str_]) -> Areas:
         with path.open(newline="", encoding="utf-8-sig") as file:
             lines = csv.reader(file)
             if [c.strip().lower() for c in next(lines, [])] != ["area", "block"]:
-                raise InputError("the first line is not 'area,block'", where=path)
+                raise InputError("the first line is not 'area,block'", where=path, remedy="write that header")
             for line in lines:
                 where = f"{path}, line {lines.line_num}"
                 if len(line) != 2 or not line[0].strip():
@@ -80,7 +80,8 @@ def read_csv(path: Path, level: str, codes: NDArray[np.str_]) -> Areas:
                 name.append(area)
                 unit.append(at[code])
     except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise InputError(f"not readable as a list of areas ({error})", where=path) from None
+        raise InputError(f"not readable as a list of areas ({error})", where=path,
+                         remedy="give a CSV file in UTF-8 with the header area,block") from None  # fmt: skip
     if not name:
         raise InputError("no area is listed", where=path)
     return _areas(path.stem, np.array(name), np.array(unit, dtype=np.int64))

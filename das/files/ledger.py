@@ -56,7 +56,15 @@ class LedgerFile:
         for number, line in enumerate(lines[:-1], 1):  # what follows the last newline was cut off
             try:
                 _apply(json.loads(line), out)
-            except (ValueError, KeyError, TypeError, IndexError) as error:
+            except (
+                ValueError,
+                KeyError,
+                TypeError,
+                IndexError,
+                AttributeError,
+                ZeroDivisionError,
+                RecursionError,
+            ) as error:
                 raise ReleaseError(f"line {number} cannot be understood ({error})", where=self.path,
                                    remedy="a ledger that was altered proves nothing: start a new run") from None  # fmt: skip
         return out

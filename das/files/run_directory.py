@@ -14,6 +14,9 @@ from typing import Any
 
 from das.errors import ReleaseError, SpecError, UserError
 
+#: What is in the folder of a sweep.
+SWEEP = ("runs", "sweep.csv", "summary.csv", "sweep.html", "privacy.json")
+
 
 class RunDirectory:
     """Paths of one run, and writing that is whole or not at all."""
@@ -42,6 +45,7 @@ class RunDirectory:
             ) from None
 
     def refuse_if_taken(self) -> None:
+        refuse_inside_release(self.root)
         if self.root.exists() and (not self.root.is_dir() or any(self.root.iterdir())):
             raise UserError("is there already, and not empty", where=self.root,
                             remedy="choose another --out; a run is never overwritten")  # fmt: skip
@@ -87,13 +91,40 @@ class RunDirectory:
         return read_json(self.manifest)
 
 
+def refuse_inside_release(path: Path) -> None:
+    """Raises :class:`UserError` where ``path`` is in a folder that may be published, however deep: what tells of the
+    truth must not go there."""
+    for folder in (path.resolve(), *path.resolve().parents):
+        if (folder / "spec.toml").exists() and (
+            (folder / "ledger.jsonl").exists() or (folder / "privacy.json").exists()
+        ):
+            raise UserError(f"is in the release {folder}, which may be published", where=path,
+                            remedy="choose a place outside it")  # fmt: skip
+
+
 def create_private(folder: Path) -> None:
-    """A folder of which all is confidential: its owner's alone."""
+    """A folder of which all is confidential: its owner's alone, and not in a release."""
+    refuse_inside_release(folder)
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         folder.chmod(0o700)
     except OSError as error:
         raise UserError(f"cannot be created ({error.strerror})", where=folder, remedy="choose another --out") from None
+
+
+def check_sweep(out: Path, grid: set[str]) -> None:
+    """Before a sweep is resumed: ``out`` is one, or is not there yet, and every run that it has made is in the grid, for
+    its statement counts them all. Raises :class:`UserError`."""
+    if not out.exists():
+        return
+    if not out.is_dir() or any(p.name not in SWEEP and not p.name.startswith(".") for p in out.iterdir()):
+        raise UserError(
+            "is no sweep: there are other things in it", where=out, remedy="choose the folder of a sweep, or a new one"
+        )
+    made = {p.name for p in (out / "runs").iterdir()} if (out / "runs").is_dir() else set()
+    if lost := sorted(made - grid):
+        raise UserError(f"run {lost[0]!r} has been made, and is not in this grid", where=out / "runs",
+                        remedy="name all budgets, methods and repeats of before: what they cost stays counted")  # fmt: skip
 
 
 def nmf_folder(release: Path, universe: str) -> Path:
@@ -108,7 +139,8 @@ def read_text(path: Path, what: str) -> str:
     except FileNotFoundError:
         raise SpecError(f"there is no such {what}", where=path, remedy="check the path") from None
     except (OSError, UnicodeDecodeError) as error:
-        raise SpecError(f"this {what} cannot be read ({error})", where=path) from None
+        raise SpecError(f"this {what} cannot be read ({error})", where=path,
+                        remedy="give the file itself, a text in UTF-8") from None  # fmt: skip
 
 
 def write_text(path: Path, text: str) -> None:
@@ -125,7 +157,7 @@ def write_json(path: Path, value: Mapping[str, Any]) -> None:
 def read_json(path: Path) -> dict[str, Any]:
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise ReleaseError(
             f"cannot be read ({error})", where=path, remedy="is this the folder of a finished run?"
         ) from None

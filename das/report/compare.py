@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import matplotlib as mpl
 from markupsafe import Markup
-from matplotlib.ticker import FuncFormatter, NullFormatter
+from matplotlib.ticker import FuncFormatter
 
 from das.model.result import CLASSES, Comparison
 from das.report import figures
@@ -38,8 +38,7 @@ def _ratios(rows: Sequence[Comparison], level: str, name: str) -> str:
             ax.annotate("no error", (x, y), (8, 0), textcoords="offset points", va="center", fontsize=8)
     ax.axvline(1, color=figures.INK, linewidth=0.8)
     ax.set_xscale("log")
-    ax.xaxis.set_major_formatter(FuncFormatter(figures.format_plain))
-    ax.xaxis.set_minor_formatter(NullFormatter())
+    figures.log_ticks(ax.xaxis)
     ax.set_yticks(range(len(every)), [r.query for r in every])
     ax.set_ylim(len(every) - 0.4, -0.6)
     ax.grid(axis="y", visible=False)
@@ -70,6 +69,6 @@ def _biases(rows: Sequence[Comparison], level: str, name: str) -> str:
     ax.yaxis.set_major_formatter(FuncFormatter(figures.format_plain))
     ax.set_xticks(range(len(classes)), [c.replace("-", "–") for c in classes])
     ax.set_xlabel("true count")
-    ax.set_ylabel("mean of published − true")
+    ax.set_ylabel("mean of count − true count")
     figures.finish(fig, ax, figures.plain_name(level), columns=2)
     return figures.svg(fig, name, f"Bias by size of the true count: {level}")

@@ -11,8 +11,9 @@ from typing import Any
 import matplotlib as mpl
 from markupsafe import escape
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, NullFormatter
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
 
 from das.model.result import ErrorRow
 
@@ -101,8 +102,7 @@ def _dumbbells(rows: list[ErrorRow], by: str, title: str, name: str) -> str:
                 ax.annotate("no error", (low, y), (8, 0), textcoords="offset points", va="center", fontsize=8)
     ax.set_xscale("log")
     ax.set_xlim(low, high)
-    ax.xaxis.set_major_formatter(FuncFormatter(format_plain))
-    ax.xaxis.set_minor_formatter(NullFormatter())
+    log_ticks(ax.xaxis)
     ax.set_yticks(range(len(keys)), [plain_name(k) if by == "level" else k for k in keys])
     ax.set_ylim(len(keys) - 0.4, -0.6)
     ax.grid(axis="y", visible=False)
@@ -123,9 +123,22 @@ def _decade(values: list[float]) -> float:
     return 10.0 ** math.ceil(math.log10(max([0.1, *values]) * 1.1))
 
 
+def log_ticks(axis: Axis) -> None:
+    """Ticks of a logarithmic axis whose limits stand: powers of ten, and where these are few, 2 and 5 between
+    them, or even steps; at least two have their number."""
+    low, high = axis.get_view_interval()
+    if high < 100 * low:
+        axis.set_major_locator(
+            MaxNLocator(5, steps=[1, 2, 5, 10]) if high < 5 * low else LogLocator(subs=(1.0, 2.0, 5.0))
+        )
+        axis.set_minor_locator(NullLocator())
+    axis.set_major_formatter(FuncFormatter(format_plain))
+    axis.set_minor_formatter(NullFormatter())
+
+
 def format_plain(value: float, _: object = None) -> str:
-    """A tick as a reader writes it: 0.01, 1, 10,000."""
-    return f"{value:,.0f}".replace("-", "−") if abs(value) >= 1 or value == 0 else f"{value:.6g}".replace("-", "−")
+    """A tick as a reader writes it: 0.01, 1.5, 10,000."""
+    return (f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.6g}").replace("-", "−")
 
 
 def _bias(rows: list[ErrorRow], queries: list[str], title: str, name: str) -> str:

@@ -10,7 +10,19 @@ import numpy as np
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
 
 from das.report.answers import Answers, Shown
-from das.report.figures import INK, NOISY, PUBLISHED, SERIES, STYLE, figure, finish, format_plain, plain_name, svg
+from das.report.figures import (
+    INK,
+    NOISY,
+    PUBLISHED,
+    SERIES,
+    STYLE,
+    figure,
+    finish,
+    format_plain,
+    log_ticks,
+    plain_name,
+    svg,
+)
 
 #: Units of a figure with a line for each, and points of one with a point for each.
 LINES, POINTS = 24, 400
@@ -64,8 +76,7 @@ def scales(draws: Sequence[Measured]) -> str:
                 _MARKS[i % len(_MARKS)], color=colour, markerfacecolor="white" if i % 2 else colour, markersize=5,
                 label=plain_name(level), clip_on=False)  # fmt: skip
     ax.set_xscale("log")
-    ax.xaxis.set_major_formatter(FuncFormatter(format_plain))
-    ax.xaxis.set_minor_formatter(NullFormatter())
+    log_ticks(ax.xaxis)
     ax.set_yticks(range(len(queries)), queries)
     ax.set_ylim(len(queries) - 0.4, -0.6)
     ax.set_xlabel("95% margin of one answer, persons (log scale)")

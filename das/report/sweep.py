@@ -9,7 +9,7 @@ from typing import Any
 import matplotlib as mpl
 from markupsafe import Markup
 from matplotlib.axes import Axes
-from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter, NullLocator
+from matplotlib.ticker import FixedLocator, NullLocator
 
 from das.accounting.zcdp import tight
 from das.model.budget import Mechanism, Plan
@@ -60,11 +60,10 @@ def _panel(rows: Sequence[SummaryRow], plan: Plan, epsilon: Mapping[Fraction, fl
             here = [r for r in rows if (r.query, r.method, r.source) == (query, method, "postprocessed") and r.mae > 0]
             _line(ax, here, colour, marker, f"{query}, {method}", LINES[method])
     if ax.has_data():
+        ax.axvline(float(plan.cost), color=figures.INK, linewidth=0.8, linestyle="-.")
         for axis, scale in ((ax.xaxis, ax.set_xscale), (ax.yaxis, ax.set_yscale)):
             scale("log")
-            axis.set_major_formatter(FuncFormatter(figures.format_plain))
-            axis.set_minor_formatter(NullFormatter())
-        ax.axvline(float(plan.cost), color=figures.INK, linewidth=0.8, linestyle="-.")
+            figures.log_ticks(axis)
         _privacy(ax, epsilon)
     ax.set_xlabel(f"{plan.mechanism.currency} (dash-dotted: this configuration)")
     ax.set_ylabel("mean absolute error")

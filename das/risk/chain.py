@@ -36,7 +36,7 @@ from das.risk.noise import Floats
 from das.risk.priors import Ints, UpperPrior
 
 BOUND = 1e-13
-_MOST_VALUES = 1 << 24
+MOST_VALUES = 1 << 24
 _LARGEST = 1 << 20
 
 
@@ -119,7 +119,7 @@ def _downwards(
     message = np.zeros(values[-1].shape)
     for i in range(len(x) - 1, -1, -1):
         lower, upper = values[i][:, :, None], values[i + 1][:, None, :]
-        if np.broadcast(lower, upper).size > _MOST_VALUES:
+        if np.broadcast(lower, upper).size > MOST_VALUES:
             raise InputError("too much data, or too wide, at once", where="risk", remedy="give fewer data at a time")
         message = message - levels.rates[i + 1] * (x[i][:, None] - values[i + 1]) ** 2
         log = (y[i][:, None, None] - upper + lower).astype(np.float64)

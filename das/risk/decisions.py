@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from das.errors import InputError
 from das.model.budget import Mechanism, Neighbours
+from das.risk.chain import MOST_VALUES
 from das.risk.hierarchy import UNBOUNDED, LogOdds, Method, log_odds_given, two_levels
 from das.risk.noise import NEAR, TIE, Noise, Number, log_odds
 from das.risk.priors import Ints, UpperPrior
@@ -80,6 +81,9 @@ def decisions(
     own = Noise(Mechanism.DISCRETE_GAUSSIAN, rate1)
     z2, p2 = Noise(Mechanism.DISCRETE_GAUSSIAN, rate2).pmf(NEAR)
     zy, py = Noise(Mechanism.DISCRETE_GAUSSIAN, rate1 / d).pmf(NEAR)
+    if len(z2) * len(zy) > MOST_VALUES:
+        raise InputError("noise as wide as this is not summed over two counts", where="risk",
+                         remedy="such counts say next to nothing: the decision is the prior's")  # fmt: skip
     seen2, seen_y = truth.x2 + z2, truth.x2 - truth.x1 + zy
     odds = _odds(seen2, seen_y, rho1, rho2, d, prior, method, known, upper, neighbours)
     weight = np.multiply.outer(p2, py).ravel()

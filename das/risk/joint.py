@@ -41,6 +41,7 @@ from das.risk.noise import NEAR, TIE, Floats, Noise, Number, Numbers, evidence, 
 
 _OMEGA = 22.0
 _MOST_ATOMS = 1 << 23
+_MOST_TERMS = 1 << 25  # of the average over releases
 
 
 def joint_posterior(
@@ -81,6 +82,9 @@ def joint_marginal_posterior(
     finite = np.where(np.isfinite(odds), odds, 0.0)
     largest = (np.abs(finite).max() + sum(np.abs(said).max() for said, _ in atoms)) / 2
     h = 2 * np.pi / (largest + 20)
+    if _OMEGA / h * max(len(said) for said, _ in atoms) > _MOST_TERMS:
+        raise InputError("noise as wide, or counts as sure, as these are not averaged", where="risk",
+                         remedy="the first say next to nothing, the second everything: leave them out")  # fmt: skip
     omega = (np.arange(int(_OMEGA / h) + 1) + 0.5) * h
     phi = np.ones(len(omega), dtype=np.complex128)
     for said, p in atoms:

@@ -34,7 +34,7 @@ Floats = NDArray[np.float64]
 FAR = 700.0
 #: The same where absolute precision is enough: what is left out is below 1e-15.
 NEAR = 40.0
-_MOST = 1 << 23
+_MOST = 1 << 20
 #: Log-odds this close to 0 are a tie, so that rounding does not decide it; a tie is decided for "not there".
 TIE = 1e-12
 

@@ -10,6 +10,9 @@ from pydantic import BeforeValidator, PlainSerializer
 
 _NUMBER = re.compile(r"\s*[+-]?(\d+\s*/\s*\d+|\d+(\.\d*)?([eE][+-]?\d{1,4})?|\.\d+([eE][+-]?\d{1,4})?)\s*")
 
+#: Beyond it, and below its inverse, there are no floats to state epsilon in.
+LARGEST = Fraction(10**300)
+
 
 def exact(value: Any) -> Fraction:
     """``"104/4099"``, ``"0.25"``, ``"1e-10"`` or an integer, as a ``Fraction``."""
@@ -21,9 +24,12 @@ def exact(value: Any) -> Fraction:
     if isinstance(value, str) and not _NUMBER.fullmatch(value):
         raise ValueError(f'{value!r} is not a number: write "1/4", "0.25", "1e-10" or an integer')
     try:
-        return Fraction("".join(value.split()) if isinstance(value, str) else value)
+        number = Fraction("".join(value.split()) if isinstance(value, str) else value)
     except ZeroDivisionError:
         raise ValueError(f"{value!r} divides by zero") from None
+    if number and not 1 / LARGEST <= abs(number) <= LARGEST:
+        raise ValueError(f"{value!r} is not between 1e-300 and 1e300: no budget, share or delta is")
+    return number
 
 
 def _plain(value: Fraction) -> str | int:

@@ -14,6 +14,9 @@ from das.model.grouping import Grouping
 from das.model.schema import SCHEMAS, Attribute, Schema
 from das.spec.exact import Exact
 
+#: A budget beyond these is a slip of the pen, and beyond what the noise and its accounting are made for.
+LEAST_BUDGET, MOST_BUDGET = Fraction(1, 10**20), Fraction(10**9)
+
 
 class Part(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, ignored_types=(cached_property,))
@@ -145,6 +148,11 @@ class BudgetPart(Part):
         wanted, other = ("rho", "epsilon") if gaussian else ("epsilon", "rho")
         if not 0 < self.delta < 1:
             raise ValueError(f"delta is {self.delta}, not between 0 and 1")
+        for name in ("rho", "epsilon"):
+            value = getattr(self, name)
+            if value is not None and value > 0 and not LEAST_BUDGET <= value <= MOST_BUDGET:
+                raise ValueError(f"{name} is {float(value):.3g}, which is not between 1e-20 and 1e9: the one is all "
+                                 "noise, the other none")  # fmt: skip
         if self.calibration is None:
             if getattr(self, wanted) is None or getattr(self, other) is not None:
                 hint = ' (for a target epsilon, add calibration = "exact")' if gaussian and self.epsilon else ""

@@ -111,3 +111,22 @@ def test_one_process_at_a_time_holds_a_run(tmp_path: Path) -> None:
     assert caught.value.exit_code == 2
     with run.held():  # it was let go of
         pass
+
+
+@pytest.mark.parametrize("mark", ["ledger.jsonl", "privacy.json"])
+def test_nothing_confidential_goes_under_a_release(tmp_path: Path, mark: str) -> None:
+    release = tmp_path / "run" / "release"
+    release.mkdir(parents=True)
+    for name in ("spec.toml", mark):
+        (release / name).touch()
+    for make in (RunDirectory(release / "a" / "b").create, lambda: run_directory.create_private(release)):
+        with pytest.raises(UserError, match=r"in the release .* may be published"):
+            make()
+    assert sorted(p.name for p in release.iterdir()) == sorted(["spec.toml", mark])
+    RunDirectory(tmp_path / "run" / "beside").create()
+
+
+def test_json_too_deep_to_read(tmp_path: Path) -> None:
+    (tmp_path / "privacy.json").write_text("[" * 100_000)
+    with pytest.raises(ReleaseError, match="cannot be read"):
+        run_directory.read_json(tmp_path / "privacy.json")

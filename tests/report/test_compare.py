@@ -7,6 +7,7 @@ import pytest
 from das.evaluate import compared, summary
 from das.model.budget import Allocation, Mechanism, Neighbours, Plan
 from das.model.result import ErrorRow, SweepRow
+from das.report import figures
 from das.report.compare import compare_page
 from das.report.sweep import sweep_page
 
@@ -52,3 +53,19 @@ def test_a_sweep(mechanism, repeats):
     assert ("39.18" in page) == ("epsilon at delta" in page) == (mechanism is Mechanism.DISCRETE_GAUSSIAN)
     assert ("averaged over" in page) == (repeats > 1)
     assert sweep_page(summary(rows), "s", plan, said) == page
+
+
+@pytest.mark.parametrize(("low", "high"), [(2, 6), (0.59, 1), (1, 1.3), (0.5, 12), (3, 90), (0.001, 1000)])
+def test_a_logarithmic_axis_has_numbers_to_read(low, high):
+    """Also where there is no power of ten between its ends, or one: no number is rounded to another."""
+    fig, ax = figures.figure(4.6, 2)
+    ax.plot([low, high], [0, 1])
+    ax.set_xscale("log")
+    figures.log_ticks(ax.xaxis)
+    fig.canvas.draw()
+    left, right = ax.get_xlim()
+    shown = [float(t.get_text().replace(",", "")) for t in ax.get_xticklabels() if t.get_text()]
+    there = [x for x in shown if left <= x <= right]
+    assert 2 <= len(there) <= 10
+    assert len(set(shown)) == len(shown)
+    assert shown == pytest.approx(ax.get_xticks())

@@ -196,6 +196,7 @@ def test_the_paper_s_allocation(said: Said, root: Path) -> None:
      (("marginal", "--rho", "x"), "not a number"), (("posterior", "--x", 1), "one --rho"),
      (("marginal", "--rho", "-1"), "positive"), (("marginal", "--rho", "1", "--prior", "2"), "between 0 and 1"), (("marginal", "--rho", "1", "--prior", "0"), "above 0"),
      (("hierarchical", "--x1", 1, "--x2", 1, "--y1", 1, *TWO, "--upper", "flat"), "none of uniform"),
+     (("hierarchical", "--x1", 1, "--x2", 1, "--y1", 1, *TWO, "--upper", "weights:0,0"), "not all 0"),
      (("configs/kazan-reiter.toml", "--query", "h1"), "not measured")],
 )  # fmt: skip
 def test_mistakes(

@@ -122,3 +122,8 @@ def test_a_known_count_moves_the_map() -> None:
     base = risk.decision_map(range(-2, 4), range(-2, 6), range(-9, 9), **CENSUS)
     moved = risk.decision_map(range(5, 11), range(5, 13), range(-9, 9), **CENSUS, known=7)
     assert (base == moved).all()
+
+
+def test_noise_too_wide_for_two_counts_is_refused() -> None:
+    with pytest.raises(InputError, match="not summed"):
+        risk.decisions(Truth(1, 1), rho1=1e-6, rho2=1e-6, d=27, prior=0.5)

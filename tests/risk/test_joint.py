@@ -122,3 +122,9 @@ def test_shapes_and_refusals() -> None:
             risk.joint_posterior([1], rho=costs, prior=0.5)  # type: ignore[arg-type]
     with pytest.raises(InputError, match="too many"):
         risk.joint_decision_probability(rho=[0.001] * 12, prior=0.5)
+
+
+@pytest.mark.parametrize("rho", [1e-12, 1e8])
+def test_an_average_that_would_not_end_is_refused(rho: float) -> None:
+    with pytest.raises(InputError):
+        risk.joint_marginal_posterior(rho=[rho], prior=0.5)

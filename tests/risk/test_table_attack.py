@@ -359,6 +359,8 @@ def test_what_cannot_be_attacked_is_refused(
 ) -> None:
     run = runs["1000"]
     assert _das("risk", "attack", run, "--figure", tmp_path / "a.gif") == 2
+    assert _das("risk", "attack", run, "--figure", run / "release" / "a.svg") == 2  # it tells of the truth
+    assert not (run / "release" / "a.svg").exists()
     assert "a.gif" in capsys.readouterr().err
     assert _das("risk", "attack", tmp_path / "none") == 2
     assert "none" in capsys.readouterr().err

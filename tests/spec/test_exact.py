@@ -65,3 +65,10 @@ def test_division_by_zero() -> None:
 @pytest.mark.parametrize("odd", ["1\t/2", "1/\n2"])
 def test_odd_white_space_is_read_or_refused_in_words(odd: str) -> None:
     assert exact(odd) == Fraction(1, 2)
+
+
+@pytest.mark.parametrize("bad", ["1e-301", "1e301", "-1e301", "1e-5000", "1/1" + "0" * 301])
+def test_beyond_floats(bad: str) -> None:
+    with pytest.raises(ValueError, match="not between 1e-300 and 1e300"):
+        exact(bad)
+    assert exact("1e-300") * exact("1e300") == 1

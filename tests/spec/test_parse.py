@@ -466,3 +466,9 @@ def test_the_rounding_chain_is_nested(chain: list[str], good: bool) -> None:
     else:
         with pytest.raises(SpecError, match=r"rounding\.chain.*apart"):
             parse(BASE, where="run.toml", overrides=overrides)
+
+
+@pytest.mark.parametrize("rho", ["1e-21", "1e10"])
+def test_a_budget_that_is_a_slip_of_the_pen(rho: str) -> None:
+    with pytest.raises(SpecError, match="between 1e-20 and 1e9"):
+        parse(BASE, where="c", overrides=(f"budget.rho={rho}",))
