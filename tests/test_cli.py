@@ -582,13 +582,20 @@ def test_a_release_that_is_not_whole_is_not_estimated_from(
     assert not list((tmp_path / "new").rglob("*.parquet")) if (tmp_path / "new").exists() else True
 
 
-def test_folders_that_are_no_run(das: Das, finished: Path, copied: Path, tmp_path: Path) -> None:
+def test_estimation_takes_a_run_for_its_release(das: Das, copied: Path, tmp_path: Path) -> None:
+    shutil.rmtree(copied / "confidential")
+    assert das("estimate", "--from", copied, "--out", tmp_path / "new").code == 0
+    assert not (tmp_path / "new" / "confidential").exists()
+    table = "tables/P1_County.csv"
+    assert (tmp_path / "new" / "release" / table).read_bytes() == (copied / "release" / table).read_bytes()
+
+
+def test_folders_that_are_no_run(das: Das, copied: Path, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     for folder in ("none", "empty"):
         refused(das("evaluate", tmp_path / folder), folder)
         refused(das("compare", tmp_path / folder), folder)
         refused(das("estimate", "--from", tmp_path / folder, "--out", tmp_path / "new"), folder, "release/")
-    refused(das("estimate", "--from", finished, "--out", tmp_path / "new"), "release/")
     shutil.rmtree(copied / "confidential")
     refused(das("evaluate", copied), "confidential")
     refused(das("compare", copied), "confidential")

@@ -96,7 +96,7 @@ def check(config: Path, changes: tuple[str, ...], as_json: bool) -> None:
     "release",
     type=PATH,
     required=True,
-    help="The folder release/ of a run, or a folder of <Level>.parquet folders as the Bureau publishes.",
+    help="A run, its folder release/, or a folder of <Level>.parquet folders as the Bureau publishes.",
 )
 @click.option("--out", type=PATH, required=True, help="A new or empty folder.")
 @run_options
