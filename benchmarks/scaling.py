@@ -36,7 +36,9 @@ class Measured:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.scaling", description=__doc__)
-    parser.add_argument("--large", action="store_true", help="also 10^6 blocks (3 * 10^5 take five minutes, half of it to make them)")
+    parser.add_argument(
+        "--large", action="store_true", help="also 10^6 blocks (3 * 10^5 take five minutes, half of it to make them)"
+    )
     parser.add_argument("--workers", type=int, default=min(2, os.cpu_count() or 1))
     given = parser.parse_args(arguments)
     figures = Figures("scaling")
