@@ -118,7 +118,8 @@ def _promise(name: str, promise: Mapping[str, Any]) -> list[str]:
     if "rho" not in promise:
         return [f"{name}: epsilon = {promise['epsilon']}, delta = 0"]
     lines = [f"{name}: rho = {promise['rho']}; implied epsilon sqrt(2 rho) = {promise['implied_epsilon']:.4g}"]
-    lines += [f"  epsilon = {bound(e['pld'])} exactly at delta = {e['delta']}  (from rho alone: {bound(e['zcdp-tight'])}; "
+    lines += [f"  epsilon {'=' if e['pld'][0] else 'at most'} {bound(e['pld'])}{' exactly' if e['pld'][0] else ''} "
+              f"at delta = {e['delta']}  (from rho alone: {bound(e['zcdp-tight'])}; "
               f"looser conversion: {bound(e['zcdp-bun-steinke'])})" for e in promise["epsilon"]]  # fmt: skip
     return lines
 

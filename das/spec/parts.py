@@ -125,7 +125,7 @@ class BudgetPart(Part):
     """``[budget]``: what the persons' measurements cost, and how that is shared out."""
 
     rho: Exact | None = None
-    """The total of the discrete Gaussian. With ``calibration`` it may be left out, and is then found."""
+    """The total of the discrete Gaussian, from 1e-20 to 1e9. With ``calibration`` it may be left out, and is then found."""
     epsilon: Exact | None = None
     """The total of the geometric mechanism; with ``calibration``, the target of the discrete Gaussian."""
     calibration: Literal["exact", "zcdp-tight"] | None = None
