@@ -12,7 +12,7 @@ RUN_OUT := $(if $(OUT),--out $(OUT))
 STAMP := $(shell date +%Y%m%d-%H%M%S)
 RHOS ?= 1/10,1/2,293764/114921,10,50
 
-.PHONY: 2010 1940 sweep compare test lint bench docs docs-links notebooks clean
+.PHONY: 2010 1940 sweep compare test lint bench docs docs-links notebooks dist clean
 
 2010: $(VENV)/.installed
 	$(DAS) run configs/pl94-2010.toml $(OPTIONS) $(BUDGET) $(RUN_OUT)
@@ -48,8 +48,11 @@ docs-links: $(VENV)/.documented
 notebooks: $(VENV)/.tested
 	$(VENV)/bin/python -m pytest tests/test_notebooks.py
 
+dist: $(VENV)/.tested
+	$(VENV)/bin/python -m build --outdir $(or $(OUT),dist)
+
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build *.egg-info
+	rm -rf $(VENV) dist .mypy_cache .ruff_cache .pytest_cache .hypothesis build *.egg-info
 
 $(VENV)/.installed: pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "das needs Python 3.11 or newer")'

@@ -1,7 +1,7 @@
 """The TopDown disclosure-avoidance system.
 
 >>> import das
->>> spec = das.load_spec("configs/pl94-2010.toml")  # doctest: +SKIP
+>>> spec = das.load_spec("pl94-2010")  # doctest: +SKIP
 >>> das.run(spec, "runs/first", paths=["ri2010.pl.zip"])  # doctest: +SKIP
 >>> das.read_nmf("runs/first", level="County", query="total")  # doctest: +SKIP
 """
@@ -9,22 +9,34 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from das.files.microdata_reading import read_frame as read_microdata
+    from das.files.nmf_frame import read_nmf
     from das.pipeline import Outcome
     from das.spec import RunSpec
 
-__all__ = ["load_spec", "read_microdata", "read_nmf", "run"]
+__version__ = "0.1.0"
+__all__ = ["__version__", "load_spec", "read_microdata", "read_nmf", "run"]
+
+#: Loaded when they are asked for: they bring pandas.
+_LATE = {
+    "read_microdata": ("das.files.microdata_reading", "read_frame"),
+    "read_nmf": ("das.files.nmf_frame", "read_nmf"),
+}
 
 
 def load_spec(path: Path | str, overrides: Sequence[str] = ()) -> RunSpec:
-    """The checked specification of a TOML file; ``overrides`` are ``dotted.key=value``."""
-    from das.files.run_directory import read_text
+    """The checked specification of a TOML file, or of a configuration that comes with das, by its name
+    (``pl94-2010``); ``overrides`` are ``dotted.key=value``."""
+    from das.files.packaged import configuration
     from das.spec import parse
 
-    return parse(read_text(Path(path), "configuration"), where=str(path), overrides=overrides)
+    text, folder = configuration(Path(path))
+    return parse(text, where=str(path), overrides=overrides, folder=folder)
 
 
 def run(spec: RunSpec, out: Path | str, *, paths: Sequence[Path | str] = (), workers: int = 1) -> Outcome:
@@ -35,13 +47,11 @@ def run(spec: RunSpec, out: Path | str, *, paths: Sequence[Path | str] = (), wor
 
 
 def __getattr__(name: str) -> object:
-    """``read_nmf`` and ``read_microdata`` load pandas, so only when they are asked for."""
-    if name == "read_nmf":
-        from das.files.nmf_frame import read_nmf
+    if name not in _LATE:
+        raise AttributeError(f"module 'das' has no attribute {name!r}")
+    module, function = _LATE[name]
+    return getattr(import_module(module), function)
 
-        return read_nmf
-    if name == "read_microdata":
-        from das.files.microdata_reading import read_frame
 
-        return read_frame
-    raise AttributeError(f"module 'das' has no attribute {name!r}")
+def __dir__() -> list[str]:
+    return list(__all__)

@@ -12,13 +12,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from fractions import Fraction
-from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from das import release_report
+from das import __version__, release_report
 from das import spec as specification
 from das.assessment import Assessed, assess, truth_path
 from das.engine import Progress, Silent, executor
@@ -124,7 +123,7 @@ def finish(
     if spec.output.report:
         page = facts(spec.run.name, spec.persons.schema.name, privacy, stages.done,
                      {lv: c.estimation for lv, c in certificates["persons"].items()})  # fmt: skip
-        page |= {"version": version("topdown-das"), "digest": specification.digest(spec)}
+        page |= {"version": __version__, "digest": specification.digest(spec)}
         with stages("report"):
             progress.stage("report", None)
             shown = release_report.shown(open_release(directory.release), released)
@@ -135,7 +134,7 @@ def finish(
             "name": spec.run.name,
             "private": measured.private,
             "entropy": measured.entropy,
-            "version": version("topdown-das"),
+            "version": __version__,
             "spec_digest": specification.digest(spec),
             "began": measured.began.isoformat(timespec="seconds"),
             "inputs": [asdict(s) for s in prepared.sources],
@@ -175,7 +174,7 @@ def estimate_from(release: Path, out: Path, *, workers: int = 1, progress: Progr
         "spec_digest": specification.digest(opened.spec),
     }
     directory.write_manifest(
-        source | {"version": version("topdown-das"), "stages": stages.done,
+        source | {"version": __version__, "stages": stages.done,
                   "certificates": _certificates(certificates), "outputs": directory.digests()},
     )  # fmt: skip
     return Outcome(directory, {}, stages.seconds, tuple(privacy.get("notes", ())))

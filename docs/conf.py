@@ -5,7 +5,6 @@ from __future__ import annotations
 import html
 import re
 import sys
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +17,13 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import reference
 
+import das
+
 logger = logging.getLogger(__name__)
 
 project = "das"
 author = "the das authors"
-release = metadata.version("topdown-das")
+release = das.__version__
 copyright = author
 
 extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.viewcode"]

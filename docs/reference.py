@@ -48,7 +48,10 @@ def walk(command: click.Command, name: str) -> Iterator[tuple[str, click.Command
     if not isinstance(command, click.Group):
         yield name, command
         return
-    for part, inner in command.commands.items():
+    context = click.Context(command)
+    for part in command.list_commands(context):
+        inner = command.get_command(context, part)
+        assert inner is not None
         yield from walk(inner, f"{name} {part}")
 
 

@@ -6,7 +6,6 @@ import csv
 import random
 import re
 import shlex
-import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -123,8 +122,7 @@ def test_the_index_leads_to_every_page_and_notebook() -> None:
 
 
 def test_the_citation_is_of_this_version() -> None:
-    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
-    assert f"\nversion: {version}\n" in (ROOT / "CITATION.cff").read_text()
+    assert f"\nversion: {das.__version__}\n" in (ROOT / "CITATION.cff").read_text()
 
 
 # --- the walk --------------------------------------------------------------------------------------------------

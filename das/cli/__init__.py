@@ -4,17 +4,27 @@ from __future__ import annotations
 
 import click
 
-from das.cli import account, accuracy, attack, data, nmf, plan, risk, running, tables
+import das
+from das.cli.lazy import LazyGroup
+
+#: Each command, the module that defines it under its own name, and its line in ``das --help``.
+COMMANDS = {
+    "run": ("das.cli.running", "The whole pipeline, from records to a release and a report."),
+    "check": ("das.cli.running", "Validate a configuration; print its cost, noise and margins of error."),
+    "plan": ("das.cli.plan", "Margins of error for a budget, and the budget for margins of error."),
+    "account": ("das.cli.account", "The privacy loss of a configuration or a run; verify a release."),
+    "estimate": ("das.cli.running", "Everything after measurement, from a release's measurements alone."),
+    "tables": ("das.cli.tables", "Published tables as CSV, Parquet or Markdown."),
+    "evaluate": ("das.cli.accuracy", "The errors of a finished run again (confidential)."),
+    "compare": ("das.cli.accuracy", "Noisy measurements beside published counts (confidential)."),
+    "sweep": ("das.cli.accuracy", "The same input at several budgets, methods and repeats, with curves."),
+    "risk": ("das.cli.risk", "What an intruder learns."),
+    "nmf": ("das.cli.nmf", "Noisy measurement files: what they hold, rows of them, whether they are whole."),
+    "data": ("das.cli.data", "Simulated extracts, and official files."),
+}
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(package_name="topdown-das")
+@click.group(cls=LazyGroup, late=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(das.__version__, prog_name="das")
 def main() -> None:
     """The TopDown disclosure-avoidance system: census records to noisy measurements and synthetic microdata."""
-
-
-for command in (running.run, running.check, running.estimate, accuracy.evaluate, accuracy.compare, accuracy.sweep,
-                data.data, nmf.nmf, account.account, plan.plan, risk.risk, tables.tables):  # fmt: skip
-    main.add_command(command)
-for command in (attack.attack, attack.reconstruct):
-    risk.risk.add_command(command)

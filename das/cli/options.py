@@ -12,9 +12,8 @@ from typing import Any
 
 import click
 
-from das import spec as specification
+import das
 from das.errors import DasError, UserError
-from das.files import run_directory
 from das.spec import RunSpec
 from das.spec.exact import exact
 
@@ -68,8 +67,7 @@ def run_options(function: Callable[..., None]) -> Callable[..., None]:
 
 
 def load(config: Path, changes: tuple[str, ...]) -> RunSpec:
-    text = run_directory.read_text(config, "configuration")
-    return specification.parse(text, where=str(config), overrides=changes)
+    return das.load_spec(config, changes)
 
 
 def release_of(path: Path) -> Path:

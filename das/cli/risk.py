@@ -12,9 +12,11 @@ import click
 
 from das import risk as intruder
 from das.assessment import truth_of
+from das.cli.attack import attack, reconstruct
 from das.cli.options import PATH, guarded, json_option, load
 from das.console import console, records_table
 from das.errors import InputError, UserError
+from das.files import packaged
 from das.files.run_directory import RunDirectory, create_private, write_json
 from das.model.budget import Neighbours
 from das.report.risk import FORMATS, draw
@@ -91,6 +93,10 @@ def risk() -> None:
     """What an intruder learns. `das risk PATH` reports on a finished run, or on the plan of a configuration."""
 
 
+risk.add_command(attack)
+risk.add_command(reconstruct)
+
+
 def _costs(function: Callable[..., None]) -> Callable[..., None]:
     for option in (
         click.option("--prior", "priors", type=PRIOR, multiple=True, default=PRIORS, help="Repeatable; 1/2, 1/5, 1/10 and 1/50 if not given."),
@@ -126,7 +132,7 @@ def report(path: Path, public: bool, priors: Sequence[Fraction], queries: Sequen
             click.echo(f"written: {target}")
         return
     config = path / "release" / "spec.toml" if path.is_dir() else path
-    if not config.is_file():
+    if not config.is_file() and str(config) not in packaged.names():
         raise UserError("is neither a command of das risk, nor the folder of a run, nor a configuration", where=path,
                         remedy="see das risk --help")  # fmt: skip
     plan = load(config, ()).persons.plan

@@ -132,12 +132,12 @@ def nmf_folder(release: Path, universe: str) -> Path:
     return release / ("nmf" if universe == "persons" else f"nmf-{universe}")
 
 
-def read_text(path: Path, what: str) -> str:
-    """A text file that a user names. Raises :class:`SpecError` where it is missing or not UTF-8."""
+def read_text(path: Path, what: str, remedy: str = "check the path") -> str:
+    """A text file that a user names. Raises :class:`SpecError` where it is missing (``remedy``) or not UTF-8."""
     try:
         return Path(path).read_text(encoding="utf-8")
     except FileNotFoundError:
-        raise SpecError(f"there is no such {what}", where=path, remedy="check the path") from None
+        raise SpecError(f"there is no such {what}", where=path, remedy=remedy) from None
     except (OSError, UnicodeDecodeError) as error:
         raise SpecError(f"this {what} cannot be read ({error})", where=path,
                         remedy="give the file itself, a text in UTF-8") from None  # fmt: skip

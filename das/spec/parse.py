@@ -6,6 +6,7 @@ import hashlib
 import tomllib
 from collections.abc import Sequence
 from difflib import get_close_matches
+from pathlib import Path
 from typing import Any
 
 import tomli_w
@@ -16,8 +17,9 @@ from das.model.budget import Plan
 from das.spec.run import RunSpec
 
 
-def parse(text: str, *, where: str, overrides: Sequence[str] = ()) -> RunSpec:
-    """A checked specification from TOML ``text``. ``overrides`` are ``dotted.key=value``.
+def parse(text: str, *, where: str, overrides: Sequence[str] = (), folder: Path | None = None) -> RunSpec:
+    """A checked specification from TOML ``text``. ``overrides`` are ``dotted.key=value``; ``folder`` is what the
+    ``data.path`` of the text is relative to, where that is not the folder of the command.
 
     Raises :class:`SpecError`, once, with every fault that was found and the key of each.
     """
@@ -25,6 +27,8 @@ def parse(text: str, *, where: str, overrides: Sequence[str] = ()) -> RunSpec:
         tree = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise SpecError(f"not valid TOML: {error}", where=where, remedy="mend that line") from None
+    if folder is not None:
+        tree["data"]["path"] = [str(folder / p) for p in tree["data"]["path"]]
     for item in overrides:
         _override(tree, item)
     _one_total(tree, {item.partition("=")[0].strip() for item in overrides})

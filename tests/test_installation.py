@@ -1,0 +1,182 @@
+"""Installed, the package is found, quick to start, and complete: wheel and editable, wherever Python is started."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+import das
+from das.cli import COMMANDS, main
+from das.cli.options import load
+from das.errors import SpecError
+from das.files import packaged
+
+ROOT = Path(__file__).resolve().parents[1]
+FROM = "import das, sys; print(das.__file__)"
+
+
+def python(
+    executable: Path | str, *args: object, cwd: Path, path: Path | None = None
+) -> subprocess.CompletedProcess[str]:
+    """A new interpreter, with ``path`` alone in PYTHONPATH; what it prints."""
+    env = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"} | ({"PYTHONPATH": str(path)} if path else {})
+    done = subprocess.run([executable, *map(str, args)], cwd=cwd, env=env, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+# --- what is imported ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("option", ["--version", "--help"])
+def test_version_and_help_load_the_command_line_and_nothing_else(option: str) -> None:
+    """The time of `das --version` is that of what it imports, and unlike it this can be checked on any machine."""
+    done = python(sys.executable, "-X", "importtime", "-m", "das", option, cwd=ROOT)
+    loaded = set(re.findall(r"\| +([\w.]+)$", done.stderr, re.MULTILINE))
+    assert "click" in loaded
+    assert {m for m in loaded if m.startswith("das.")} <= {"das.cli", "das.cli.lazy", "das.__main__"}
+    heavy = {
+        "numpy",
+        "scipy",
+        "pandas",
+        "pyarrow",
+        "pydantic",
+        "rich",
+        "jinja2",
+        "matplotlib",
+        "ortools",
+        "cryptography",
+    }
+    assert not {m.split(".")[0] for m in loaded} & heavy
+
+
+def test_every_command_is_found_by_its_name_and_has_its_line() -> None:
+    context = main.make_context("das", [], resilient_parsing=True)
+    for name, (_, line) in COMMANDS.items():
+        command = main.get_command(context, name)
+        assert command is not None
+        assert command.name == name
+        assert line.endswith(".")
+        assert len(line) < 90
+    assert main.get_command(context, "no-such-command") is None
+
+
+def test_the_names_of_the_package() -> None:
+    assert set(dir(das)) == set(das.__all__) == {"__version__", "load_spec", "run", "read_nmf", "read_microdata"}
+    for name in das.__all__:
+        assert getattr(das, name) is not None
+    with pytest.raises(AttributeError, match="no attribute 'read_nothing'"):
+        _ = das.read_nothing
+
+
+# --- configurations by name --------------------------------------------------------------------------------------
+
+
+def test_a_configuration_by_name_reads_the_packaged_extract(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert packaged.names() == sorted(p.stem for p in (ROOT / "configs").glob("*.toml"))
+    for name in packaged.names():
+        spec = load(Path(name), ())
+        assert spec.run.name == name
+        assert all(Path(p).is_absolute() and Path(p).exists() for p in spec.data.path)
+    assert load(Path("1940"), ("data.path=mine",)).data.path == ("mine",)
+
+
+def test_a_file_goes_before_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "1940").mkdir()
+    assert das.load_spec("1940").run.name == "1940"
+    text = (ROOT / "configs" / "1940.toml").read_text()
+    Path("pl94-2010").write_text(text.replace('name = "1940"', 'name = "mine"'))
+    spec = das.load_spec("pl94-2010")
+    assert spec.run.name == "mine"
+    assert spec.data.path == ("data/ext1940",)  # a file's paths are relative to the folder of the command
+
+
+def test_what_is_neither_file_nor_name_is_told_the_names() -> None:
+    with pytest.raises(SpecError, match=r"no such configuration[\s\S]*check the path, or name a packaged .*pl94-2010"):
+        das.load_spec("pl94-2011")
+
+
+# --- installed ---------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def pip() -> list[str]:
+    pytest.importorskip("hatchling", reason="the build backend is not installed: pip install 'topdown-das[test]'")
+    return [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
+
+
+@pytest.fixture(scope="module")
+def wheel(pip: list[str], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("wheel")
+    subprocess.run([*pip, "wheel", "--no-deps", "--no-build-isolation", "-w", out, ROOT], check=True, timeout=300)
+    return next(out.glob("*.whl"))
+
+
+@pytest.fixture(scope="module")
+def installed(pip: list[str], wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the wheel's contents, to be put on the path before everything else."""
+    out = tmp_path_factory.mktemp("site")
+    subprocess.run([*pip, "install", "--no-deps", "--no-index", "--target", out, wheel], check=True, timeout=300)
+    return out
+
+
+@pytest.fixture(scope="module")
+def editable(pip: list[str], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The interpreter of an environment with this checkout in editable mode, and the libraries of this one."""
+    out = tmp_path_factory.mktemp("editable")
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", out], check=True, timeout=120)
+    site = next(out.glob("lib/python*/site-packages"))
+    (site / "zz_libraries.pth").write_text("\n".join(p for p in sys.path if p.endswith("site-packages")))
+    mine = out / "bin" / "python"
+    subprocess.run([*pip, "--python", mine, "install", "--no-deps", "--no-index", "--no-build-isolation", "--editable",
+                    ROOT], check=True, timeout=300)  # fmt: skip
+    return mine
+
+
+@pytest.fixture
+def beside(tmp_path: Path) -> Path:
+    """A folder that contains a clone called das."""
+    (tmp_path / "das").symlink_to(ROOT, target_is_directory=True)
+    (tmp_path / "script.py").write_text(FROM)
+    return tmp_path
+
+
+def test_the_wheel_is_complete_and_has_nothing_else(wheel: Path) -> None:
+    inside = {n for n in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in n}
+    ours = {f"das/{p.relative_to(ROOT / 'das').as_posix()}" for p in (ROOT / "das").rglob("*")
+            if p.is_file() and p.suffix in {".py", ".html", ".css", ".js", ".typed"}}  # fmt: skip
+    extra = {f"das/packaged/{p.relative_to(ROOT).as_posix()}" for part in ("configs", "data")
+             for p in (ROOT / part).rglob("*") if p.is_file()}  # fmt: skip
+    assert ours | extra == inside
+    assert wheel.stat().st_size < 2_000_000
+
+
+def test_the_wheel_runs_a_packaged_configuration_in_an_empty_folder(installed: Path, tmp_path: Path) -> None:
+    python(sys.executable, "-m", "das", "run", "pl94-2010", "--quiet", "--out", "run", cwd=tmp_path, path=installed)
+    assert (tmp_path / "run" / "release" / "microdata" / "persons").is_dir()
+    assert [p.name for p in tmp_path.iterdir()] == ["run"]
+    assert str(installed) not in (tmp_path / "run" / "release" / "spec.toml").read_text()
+
+
+def test_a_wheel_is_found_beside_a_clone(installed: Path, beside: Path) -> None:
+    for how in (("-c", FROM), ("script.py",)):
+        assert python(sys.executable, *how, cwd=beside, path=installed).stdout.strip() == f"{installed}/das/__init__.py"
+
+
+def test_an_editable_installation_is_found_beside_the_clone_and_in_it(
+    editable: Path, beside: Path, tmp_path: Path
+) -> None:
+    """Python's path finder takes the folder das/ for a namespace package if it finds no regular one after it."""
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    for cwd, how in ((beside, ("-c", FROM)), (beside, ("script.py",)), (ROOT, ("-c", FROM)), (empty, ("-c", FROM))):
+        assert python(editable, *how, cwd=cwd).stdout.strip() == f"{ROOT}/das/__init__.py"
+    assert python(editable, "-m", "das", "check", "1940", cwd=beside).stdout
