@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
@@ -97,14 +96,6 @@ def published(schema: Schema, universe: str = "persons") -> tuple[Table, ...]:
 
 # --- redistricting -----------------------------------------------------------------------------------
 
-_RACE_LABELS = {
-    "White": "White",
-    "Black": "Black or African American",
-    "AIAN": "American Indian and Alaska Native",
-    "Asian": "Asian",
-    "NHPI": "Native Hawaiian and Other Pacific Islander",
-    "SOR": "Some other race",
-}
 _NUMBER = {2: "two races", 3: "three races", 4: "four races", 5: "five races", 6: "six races"}
 
 Column = tuple[str, NDArray[np.bool_]]
@@ -137,6 +128,7 @@ def _by_origin_and_race(of: NDArray[np.bool_]) -> list[Column]:
 def _races(of: NDArray[np.bool_]) -> list[Column]:
     """One race and each; two or more; two races and each pair; ...; six races: 70 columns."""
     race = PL94.level_of("cenrace")
+    labels = PL94.attribute("cenrace").labels
     number = np.array([c.count("+") + 1 for c in CENRACE])
     columns: list[Column] = []
     for n in range(1, 7):
@@ -146,29 +138,18 @@ def _races(of: NDArray[np.bool_]) -> list[Column]:
             columns.append(("Population of two or more races", of & (number[race] >= 2)))
         if n >= 2:
             columns.append((f"Population of {_NUMBER[n]}", of & (number[race] == n)))
-        columns += [(_race_label(CENRACE[i]), of & (race == i)) for i in np.flatnonzero(number == n)]
+        columns += [(labels[i], of & (race == i)) for i in np.flatnonzero(number == n)]
     return columns
-
-
-def _race_label(combination: str) -> str:
-    labels = [_RACE_LABELS[r] for r in combination.split("+")]
-    return f"{labels[0]} alone" if len(labels) == 1 else "; ".join(labels)
 
 
 def _by_quarters() -> list[Column]:
     kind = PL94.level_of("hhgq")
-    return [
-        ("Total", kind > 0),
+    each: list[Column] = [(label, kind == i) for i, label in enumerate(PL94.attribute("hhgq").labels)]
+    inside, outside = (
         ("Institutionalized population", (kind >= 1) & (kind <= 4)),
-        ("Correctional facilities for adults", kind == 1),
-        ("Juvenile facilities", kind == 2),
-        ("Nursing facilities/Skilled-nursing facilities", kind == 3),
-        ("Other institutional facilities", kind == 4),
         ("Noninstitutionalized population", kind >= 5),
-        ("College/University student housing", kind == 5),
-        ("Military quarters", kind == 6),
-        ("Other noninstitutional facilities", kind == 7),
-    ]
+    )
+    return [("Total", kind > 0), inside, *each[1:5], outside, *each[5:]]
 
 
 def _housing() -> Table:
@@ -182,16 +163,14 @@ def _housing() -> Table:
 
 def _general(schema: Schema, letter: str) -> tuple[Table, ...]:
     names = [a.name for a in schema.attributes]
-    queries = [("Total", schema.query("total")), *((n, schema.query(n)) for n in names)]
+    queries = [schema.query("total"), *map(schema.query, names)]
     if len(names) > 1 and schema.cells <= LARGEST_CROSS:
-        queries.append((" by ".join(names), schema.query("detailed")))
-    return tuple(_of_query(f"{letter}{i}", title, query, schema) for i, (title, query) in enumerate(queries))
+        queries.append(schema.query(" * ".join(names)))
+    return tuple(_of_query(f"{letter}{i}", query, schema) for i, query in enumerate(queries))
 
 
-def _of_query(name: str, title: str, query: Query, schema: Schema) -> Table:
+def _of_query(name: str, query: Query, schema: Schema) -> Table:
     order = np.argsort(query.index, kind="stable")
     indptr = np.searchsorted(query.index[order], np.arange(query.answers + 1))
     fields = tuple(f"{name[0]}{int(name[1:]):03d}{i:04d}" for i in range(1, query.answers + 1))
-    shown = [g.groups for g in query.groupings if not g.is_total]
-    labels = tuple("; ".join(x) for x in product(*shown)) if shown else ("Total",)
-    return Table(name, title, fields, labels, schema.cells, indptr, order)
+    return Table(name, query.title, fields, tuple(query.captions("; ")), schema.cells, indptr, order)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 from das.errors import SpecError
+from das.model.labels import checked, exchanged
 
 TOTAL = "*"
 DETAILED = "detailed"
@@ -16,12 +18,15 @@ class Grouping:
 
     ``index[i]`` is the group of level ``i``; every group of ``groups`` has at least one level.
     Because ``index`` has exactly one entry a level, the groups cover all levels and never overlap.
+    ``title`` and ``labels`` are for readers; two groupings that differ in them alone are the same.
     """
 
     name: str
     attribute: str
     groups: tuple[str, ...]
     index: tuple[int, ...]
+    title: str = field(default="", compare=False)
+    labels: tuple[str, ...] = field(default=(), compare=False)
 
     def __post_init__(self) -> None:
         where = f"grouping {self.name!r} of attribute {self.attribute!r}"
@@ -33,6 +38,13 @@ class Grouping:
                 where=where,
                 remedy="give every level one group, and every group one level at least",
             )
+        title, labels = checked(self.name, self.groups, self.title, self.labels, where)
+        object.__setattr__(self, "title", title)
+        object.__setattr__(self, "labels", labels)
+
+    def labelled(self, title: str | None, labels: Mapping[str, str], where: str) -> Grouping:
+        """The same with another title and other labels of some groups."""
+        return replace(self, title=title or self.title, labels=exchanged(self.groups, self.labels, labels, where))
 
     @property
     def is_total(self) -> bool:
@@ -47,5 +59,5 @@ class Grouping:
         return Grouping(TOTAL, attribute, (TOTAL,), (0,) * len(levels))
 
     @staticmethod
-    def detailed(attribute: str, levels: tuple[str, ...]) -> Grouping:
-        return Grouping(DETAILED, attribute, levels, tuple(range(len(levels))))
+    def detailed(attribute: str, levels: tuple[str, ...], title: str = "", labels: tuple[str, ...] = ()) -> Grouping:
+        return Grouping(DETAILED, attribute, levels, tuple(range(len(levels))), title or attribute, labels)

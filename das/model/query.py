@@ -15,7 +15,8 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from das.model.grouping import Grouping
+from das.model.grouping import DETAILED, Grouping
+from das.model.labels import BESIDE, CROSS
 
 
 @dataclass(frozen=True)
@@ -71,3 +72,26 @@ class Query:
     def labels(self) -> list[tuple[str, ...]]:
         """The group names of each answer, in C order: a list of ``answers`` tuples."""
         return list(product(*(g.groups for g in self.groupings)))
+
+    @property
+    def title(self) -> str:
+        """What the query counts by, in words.
+
+        >>> from das.model.schema import PL94
+        >>> [PL94.query(q).title for q in ("total", "cenrace * hispanic", "detailed")]
+        ['Total', 'Hispanic origin by Race', 'All attributes crossed']
+        """
+        by = [g.title for g in self.groupings if not g.is_total]
+        if not by:
+            return "Total"
+        return "All attributes crossed" if self.name == DETAILED and len(by) > 1 else CROSS.join(by)
+
+    def captions(self, between: str = BESIDE) -> list[str]:
+        """What each answer counts, in words: the labels of its groups, without what is summed out.
+
+        >>> from das.model.schema import PL94
+        >>> PL94.query("votingage * hispanic").captions()[1]
+        'Under 18 years, Hispanic or Latino'
+        """
+        shown = [g.labels for g in self.groupings if not g.is_total]
+        return [between.join(x) for x in product(*shown)] if shown else ["Total"]

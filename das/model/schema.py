@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import combinations
 
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from das.errors import SpecError
 from das.model.grouping import DETAILED, Grouping
+from das.model.labels import checked, exchanged
 from das.model.query import Query
 
 #: Columns of the published files, which no attribute may overwrite.
@@ -21,10 +22,15 @@ RESERVED = ("geocode", "query_name", "query_shape", "value", "variance", "sign",
 
 @dataclass(frozen=True)
 class Attribute:
-    """A categorical attribute and the labels of its levels, in code order."""
+    """A categorical attribute and the codes of its levels, in order.
+
+    ``title`` and ``labels`` are for readers; two attributes that differ in them alone are the same.
+    """
 
     name: str
     levels: tuple[str, ...]
+    title: str = field(default="", compare=False)
+    labels: tuple[str, ...] = field(default=(), compare=False)
 
     def __post_init__(self) -> None:
         if not self.levels or len(set(self.levels)) != len(self.levels):
@@ -45,6 +51,17 @@ class Attribute:
                 where="schema",
                 remedy="avoid '*', 'total' and 'detailed', which name queries",
             )
+        title, labels = checked(self.name, self.levels, self.title, self.labels, f"attribute {self.name!r}")
+        object.__setattr__(self, "title", title)
+        object.__setattr__(self, "labels", labels)
+
+    def labelled(self, title: str | None, labels: Mapping[str, str], where: str) -> Attribute:
+        """The same with another title and other labels of some levels."""
+        return replace(self, title=title or self.title, labels=exchanged(self.levels, self.labels, labels, where))
+
+    def detailed(self) -> Grouping:
+        """Every level by itself."""
+        return Grouping.detailed(self.name, self.levels, self.title, self.labels)
 
 
 @dataclass(frozen=True)
@@ -137,7 +154,7 @@ class Schema:
         """
         groupings = [Grouping.total(a.name, a.levels) for a in self.attributes]
         if name == DETAILED:
-            groupings = [Grouping.detailed(a.name, a.levels) for a in self.attributes]
+            groupings = [a.detailed() for a in self.attributes]
         elif name != "total":
             seen: set[str] = set()
             for factor in name.split(" * "):
@@ -153,7 +170,7 @@ class Schema:
             if g.name == factor:
                 return g
         if factor in self._names:
-            return Grouping.detailed(factor, self.attribute(factor).levels)
+            return self.attribute(factor).detailed()
         known = ["total", DETAILED, *self._names, *(g.name for g in self.recodes)]
         raise SpecError(
             f"{factor!r} is neither an attribute nor a grouping of schema {self.name!r}",
@@ -168,37 +185,63 @@ RACES = ("White", "Black", "AIAN", "Asian", "NHPI", "SOR")
 #: The 63 combinations of one to six races: by number of races, then lexicographic over ``RACES``.
 CENRACE = tuple("+".join(c) for n in range(1, 7) for c in combinations(RACES, n))
 
+_RACE_LABELS = dict(zip(RACES, (
+    "White", "Black or African American", "American Indian and Alaska Native", "Asian",
+    "Native Hawaiian and Other Pacific Islander", "Some other race",
+)))  # fmt: skip
+
+
+def _race_label(combination: str) -> str:
+    labels = [_RACE_LABELS[r] for r in combination.split("+")]
+    return f"{labels[0]} alone" if len(labels) == 1 else "; ".join(labels)
+
+
 _HHGQ = Attribute(
     "hhgq",
     ("household", "correctional", "juvenile", "nursing", "other-institutional", "college", "military",
      "other-noninstitutional"),
+    "Group quarters",
+    ("Household", "Correctional facilities for adults", "Juvenile facilities",
+     "Nursing facilities/Skilled-nursing facilities", "Other institutional facilities",
+     "College/University student housing", "Military quarters", "Other noninstitutional facilities"),
 )  # fmt: skip
-_VOTINGAGE = Attribute("votingage", ("under-18", "18-and-over"))
-_HISPANIC = Attribute("hispanic", ("not-hispanic", "hispanic"))
+_VOTINGAGE = Attribute("votingage", ("under-18", "18-and-over"), "Voting age", ("Under 18 years", "18 years and over"))
+_HISPANIC = Attribute(
+    "hispanic", ("not-hispanic", "hispanic"), "Hispanic origin", ("Not Hispanic or Latino", "Hispanic or Latino")
+)
+_CENRACE = Attribute("cenrace", CENRACE, "Race", tuple(map(_race_label, CENRACE)))
 
 #: Redistricting persons, 8 x 2 x 2 x 63 = 2,016 cells. Source: the Bureau's 2020 production schema.
 PL94 = Schema(
     "pl94",
-    (_HHGQ, _VOTINGAGE, _HISPANIC, Attribute("cenrace", CENRACE)),
+    (_HHGQ, _VOTINGAGE, _HISPANIC, _CENRACE),
     recodes=(
-        Grouping("hhinstlevels", "hhgq", ("household", "institutional", "noninstitutional"), (0, 1, 1, 1, 1, 2, 2, 2)),
+        Grouping("hhinstlevels", "hhgq", ("household", "institutional", "noninstitutional"), (0, 1, 1, 1, 1, 2, 2, 2),
+                 "Major group quarters type",
+                 ("Household", "Institutional group quarters", "Noninstitutional group quarters")),
     ),
     impossible=({"hhgq": ("nursing",), "votingage": ("under-18",)},),
     dwelling="hhgq",
-)
+)  # fmt: skip
 
 #: Housing units: vacant or occupied.
-H1 = Schema("h1", (Attribute("h1", ("vacant", "occupied")),))
+H1 = Schema("h1", (Attribute("h1", ("vacant", "occupied"), "Occupancy status", ("Vacant", "Occupied")),))
 
 #: The 2018 end-to-end test on 1940 data, 8 x 2 x 2 x 6 = 192 cells.
 E2E_1940 = Schema(
     "1940-e2e",
     (
         Attribute("hhgq", ("household", "correctional", "mental", "elderly-handicapped-poor", "military", "college",
-                           "rooming-house", "other")),
+                           "rooming-house", "other"),
+                  "Group quarters",
+                  ("Household", "Correctional institutions", "Mental institutions",
+                   "Institutions for the elderly, handicapped and poor", "Military", "College dormitory",
+                   "Rooming house", "Other group quarters")),
         _VOTINGAGE,
         _HISPANIC,
-        Attribute("race", ("White", "Black", "AIAN", "Chinese", "Japanese", "Other-Asian-or-PI")),
+        Attribute("race", ("White", "Black", "AIAN", "Chinese", "Japanese", "Other-Asian-or-PI"), "Race",
+                  ("White", "Black", "American Indian or Alaska Native", "Chinese", "Japanese",
+                   "Other Asian or Pacific Islander")),
     ),
     dwelling="hhgq",
 )  # fmt: skip

@@ -50,7 +50,7 @@ class World:
 class Answers:
     """One query at one level: ``published`` and ``noisy`` of shape ``(units, answers)``.
 
-    ``margin`` of shape ``(units,)`` is that of one noisy answer at 95 %, -1 where a unit was not measured;
+    ``title`` and ``labels`` are the words for the query and for each answer. ``margin`` of shape ``(units,)`` is that of one noisy answer at 95 %, -1 where a unit was not measured;
     without any measurement it and ``noisy`` are ``None``. ``exact``: the published answers are invariants.
     Nothing in it depends on the truth.
     """
@@ -58,6 +58,7 @@ class Answers:
     universe: str
     level: str
     query: str
+    title: str
     labels: tuple[str, ...]
     published: Ints
     noisy: Ints | None
@@ -145,14 +146,11 @@ def _read(world: World, query: Query, level: str, units: int) -> Answers:
     if same:
         m = world.noisy.read(level, same[0], 0, units)
         noisy, margins = m.values, _margins(world.plan, level, same[0], m.variance)
-    labels = tuple(", ".join(_shown(label, query)) or "total" for label in query.labels())
     published = world.published[level].answer(query)
-    return Answers(world.name, level, query.name, labels, published, noisy, margins,
-                   query.name == "total" and level in world.exact)  # fmt: skip
-
-
-def _shown(label: tuple[str, ...], query: Query) -> list[str]:
-    return [x for x, g in zip(label, query.groupings, strict=True) if not g.is_total]
+    exact = query.name == "total" and level in world.exact
+    return Answers(
+        world.name, level, query.name, query.title, tuple(query.captions()), published, noisy, margins, exact
+    )
 
 
 def _margins(plan: Plan, level: str, query: str, variance: NDArray[np.float64]) -> Ints:

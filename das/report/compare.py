@@ -8,6 +8,7 @@ import matplotlib as mpl
 from markupsafe import Markup
 from matplotlib.ticker import FuncFormatter
 
+from das.model.labels import level_words
 from das.model.result import CLASSES, Comparison
 from das.report import figures
 from das.report.template import environment
@@ -43,7 +44,7 @@ def _ratios(rows: Sequence[Comparison], level: str, name: str) -> str:
     ax.set_ylim(len(every) - 0.4, -0.6)
     ax.grid(axis="y", visible=False)
     ax.set_xlabel("MAE published / MAE noisy (log scale)")
-    figures.finish(fig, ax, figures.plain_name(level), legend=False)
+    figures.finish(fig, ax, level_words(level), legend=False)
     return figures.svg(fig, name, f"Ratio of mean absolute errors by query: {level}")
 
 
@@ -70,5 +71,5 @@ def _biases(rows: Sequence[Comparison], level: str, name: str) -> str:
     ax.set_xticks(range(len(classes)), [c.replace("-", "–") for c in classes])
     ax.set_xlabel("true count")
     ax.set_ylabel("mean of count − true count")
-    figures.finish(fig, ax, figures.plain_name(level), columns=2)
+    figures.finish(fig, ax, level_words(level), columns=2)
     return figures.svg(fig, name, f"Bias by size of the true count: {level}")

@@ -11,6 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter
 from numpy.typing import NDArray
 
+from das.model.labels import level_words
 from das.model.result import ErrorRow
 from das.report.answers import Key, Shown
 from das.report.figures import (
@@ -24,7 +25,6 @@ from das.report.figures import (
     figure,
     finish,
     format_plain,
-    plain_name,
     svg,
 )
 
@@ -78,7 +78,7 @@ def _boxes(errors: Mapping[str, Mapping[str, Ints]]) -> str:
     ax.xaxis.set_major_formatter(FuncFormatter(format_plain))
     widest = max((int(np.abs(e).max()) for sides in errors.values() for e in sides.values()), default=1)
     ax.set_xticks([s * 10.0**k for s in (-1, 1) for k in range(len(str(max(widest, 1))))] + [0])
-    ax.set_yticks(range(len(errors)), [plain_name(level) for level in errors])
+    ax.set_yticks(range(len(errors)), [level_words(level) for level in errors])
     ax.set_ylim(len(errors) - 0.5, -0.5)
     ax.grid(axis="y", visible=False)
     ax.set_xlabel("count − true count, persons (symmetric log scale)")
@@ -105,8 +105,8 @@ def _histogram(sides: Mapping[str, Ints], level: str, name: str) -> str:
     ax.set_ylim(bottom=0)
     ax.set_xlabel("count − true count, persons" + (f" ({outside:,} units lie further out)" if outside else ""))
     ax.set_ylabel("share of units")
-    finish(fig, ax, plain_name(level))
-    return svg(fig, name, f"Distribution of the error of the total population: {plain_name(level)}")
+    finish(fig, ax, level_words(level))
+    return svg(fig, name, f"Distribution of the error of the total population: {level_words(level)}")
 
 
 @mpl.rc_context(STYLE)
@@ -146,8 +146,8 @@ def _trade(rows: Sequence[ErrorRow], query: str, level: str, name: str) -> str:
     ax.set_xlim(-0.4, max(len(classes), 2) - 0.6)
     ax.set_xlabel("true count, persons")
     ax.set_ylabel("persons")
-    finish(fig, ax, f"{plain_name(level)}: {query}", columns=1)
-    return svg(fig, name, f"Variance and bias by size of the true count: {query}, {plain_name(level)}")
+    finish(fig, ax, f"{level_words(level)}: {query}", columns=1)
+    return svg(fig, name, f"Variance and bias by size of the true count: {query}, {level_words(level)}")
 
 
 def _sd(r: ErrorRow) -> float:

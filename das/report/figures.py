@@ -15,6 +15,7 @@ from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
 
+from das.model.labels import level_words
 from das.model.result import ErrorRow
 
 NOISY, PUBLISHED = "#D55E00", "#0072B2"
@@ -55,7 +56,7 @@ def queries_by_level(rows: Sequence[ErrorRow]) -> list[str]:
     """One panel for each level: mean absolute error of every query but the total."""
     levels = list(dict.fromkeys(r.level for r in rows if r.query != "total"))
     return [
-        _dumbbells([r for r in rows if r.level == level and r.query != "total"], "query", plain_name(level), f"q{i}")
+        _dumbbells([r for r in rows if r.level == level and r.query != "total"], "query", level_words(level), f"q{i}")
         for i, level in enumerate(levels)
     ]
 
@@ -68,12 +69,7 @@ def bias_by_class(rows: Sequence[ErrorRow]) -> list[str]:
     present = {r.query for r in rows}
     queries = [q for q in BIAS_QUERIES if q in present] or sorted(present)
     queries = queries[:1] + queries[1:][-2:]
-    return [_bias([r for r in rows if r.level == lv], queries, plain_name(lv), f"b{i}") for i, lv in enumerate(levels)]
-
-
-def plain_name(name: str) -> str:
-    """``Block_Group`` as a reader writes it."""
-    return name.replace("_", " ")
+    return [_bias([r for r in rows if r.level == lv], queries, level_words(lv), f"b{i}") for i, lv in enumerate(levels)]
 
 
 def _dumbbells(rows: list[ErrorRow], by: str, title: str, name: str) -> str:
@@ -103,7 +99,7 @@ def _dumbbells(rows: list[ErrorRow], by: str, title: str, name: str) -> str:
     ax.set_xscale("log")
     ax.set_xlim(low, high)
     log_ticks(ax.xaxis)
-    ax.set_yticks(range(len(keys)), [plain_name(k) if by == "level" else k for k in keys])
+    ax.set_yticks(range(len(keys)), [level_words(k) if by == "level" else k for k in keys])
     ax.set_ylim(len(keys) - 0.4, -0.6)
     ax.grid(axis="y", visible=False)
     ax.set_xlabel("mean absolute error, persons (log scale)")

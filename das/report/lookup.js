@@ -9,7 +9,7 @@
   const result = document.getElementById("lookup-result");
   const withTruth = data.levels.some((l) => l.queries.some((q) => "true" in q));
   const number = (x) => x.toLocaleString("en-US").replace("-", "\u2212");
-  const words = (name) => name.replaceAll("_", " ");
+  const words = (name) => name.split("_").map((w, i) => i && /^.[^A-Z]*$/.test(w) ? w.toLowerCase() : w).join(" ");
 
   async function inflate(text) {
     const bytes = Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
@@ -75,7 +75,8 @@
   function table(q, unit, units) {
     const box = add(result, "div", undefined, { class: "scroll" });
     const grid = add(box, "table");
-    add(grid, "caption", q.name === "total" ? `Total (${q.records})` : `${q.name} (${q.records})`);
+    const caption = add(grid, "caption", `${q.title} (${q.records})`);
+    if (q.name !== "total") { caption.append(" "); add(caption, "code", q.name); }
     const head = add(add(grid, "thead"), "tr");
     const columns = ["count", "published", "noisy", "95% interval"].concat(withTruth ? ["true", "error"] : []);
     for (const name of columns) add(head, "th", name, { scope: "col" });

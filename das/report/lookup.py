@@ -37,7 +37,8 @@ def data(shown: Shown, true: Mapping[Key, Ints] | None = None) -> str:
 
 
 def _query(a: Answers, true: Ints | None) -> dict[str, Any]:
-    out: dict[str, Any] = {"records": a.records, "name": a.query, "labels": a.labels, "exact": a.exact}
+    out: dict[str, Any] = {"records": a.records, "name": a.query, "title": a.title, "labels": a.labels,
+                           "exact": a.exact}  # fmt: skip
     out["published"] = pack(a.published.T)
     if a.noisy is not None and a.margin is not None:
         out |= {"noisy": pack(a.noisy.T), "margin": pack(a.margin)}

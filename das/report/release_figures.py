@@ -9,6 +9,7 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
 
+from das.model.labels import level_words
 from das.report.answers import Answers, Shown
 from das.report.figures import (
     INK,
@@ -20,7 +21,6 @@ from das.report.figures import (
     finish,
     format_plain,
     log_ticks,
-    plain_name,
     svg,
 )
 
@@ -54,7 +54,7 @@ def budget(draws: Sequence[Measured]) -> list[str]:
         for y, value in enumerate(share):
             ax.annotate(f"{value:.3g}%", (value, y), (4, 0), textcoords="offset points", va="center", fontsize=8)
         ax.set_xlim(0, max(share) * 1.2)
-        ax.set_yticks(range(len(keys)), [plain_name(k) if by == "level" else k for k in keys])
+        ax.set_yticks(range(len(keys)), [level_words(k) if by == "level" else k for k in keys])
         ax.set_ylim(len(keys) - 0.4, -0.6)
         ax.grid(axis="y", visible=False)
         ax.set_xlabel("share of the budget, %")
@@ -74,7 +74,7 @@ def scales(draws: Sequence[Measured]) -> str:
         colour, beside = SERIES[i % len(SERIES)][0], 0.12 * (i - (len(levels) - 1) / 2)
         ax.plot([max(d.margin, 0.5) for d in here], [queries.index(d.query) + beside for d in here],
                 _MARKS[i % len(_MARKS)], color=colour, markerfacecolor="white" if i % 2 else colour, markersize=5,
-                label=plain_name(level), clip_on=False)  # fmt: skip
+                label=level_words(level), clip_on=False)  # fmt: skip
     ax.set_xscale("log")
     log_ticks(ax.xaxis)
     ax.set_yticks(range(len(queries)), queries)
@@ -115,8 +115,8 @@ def _intervals(total: Answers, codes: Sequence[str], at: np.ndarray, name: str) 
     ax.xaxis.set_major_formatter(FuncFormatter(format_plain))
     ax.grid(axis="y", visible=False)
     ax.set_xlabel("difference from the published total, persons")
-    finish(fig, ax, plain_name(total.level))
-    return svg(fig, name, f"Noisy and published totals: {plain_name(total.level)}")
+    finish(fig, ax, level_words(total.level))
+    return svg(fig, name, f"Noisy and published totals: {level_words(total.level)}")
 
 
 def _cloud(total: Answers, codes: Sequence[str], at: np.ndarray, name: str) -> str:
@@ -141,8 +141,8 @@ def _cloud(total: Answers, codes: Sequence[str], at: np.ndarray, name: str) -> s
         axis.set_major_formatter(FuncFormatter(format_plain))
     ax.set_xlabel("published total, persons (log scale above 10)")
     ax.set_ylabel("noisy − published, persons")
-    finish(fig, ax, plain_name(total.level))
-    return svg(fig, name, f"Noisy minus published totals by size of the unit: {plain_name(total.level)}")
+    finish(fig, ax, level_words(total.level))
+    return svg(fig, name, f"Noisy minus published totals by size of the unit: {level_words(total.level)}")
 
 
 def _sides(total: Answers, at: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

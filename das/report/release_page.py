@@ -77,7 +77,8 @@ def _root(shown: Shown) -> list[dict[str, Any]]:
     """Every query of the root, answer by answer."""
     return [
         {
-            "caption": "Total" if a.query == "total" else a.query,
+            "title": a.title,
+            "query": a.query,
             "records": a.records,
             "rows": [(label, *_cells(a, 0, i)) for i, label in enumerate(a.labels)],
         }
@@ -106,7 +107,7 @@ def _listed(shown: Shown, level: str) -> dict[str, Any]:
     return {
         "level": level,
         "totals": [a.records for a in totals],
-        "groups": [(f"{a.query} ({a.records})", a.labels) for a in others],
+        "groups": [(f"{a.title} ({a.records})", a.labels) for a in others],
         "rows": [
             (code, [_cells(a, u, 0) for a in totals], [int(v) for a in others for v in a.published[u]])
             for u, code in enumerate(codes)

@@ -13,6 +13,7 @@ from matplotlib.ticker import FixedLocator, NullLocator
 
 from das.accounting.zcdp import tight
 from das.model.budget import Mechanism, Plan
+from das.model.labels import level_words
 from das.model.result import SummaryRow
 from das.report import figures
 from das.report.template import environment, upward
@@ -67,7 +68,7 @@ def _panel(rows: Sequence[SummaryRow], plan: Plan, epsilon: Mapping[Fraction, fl
         _privacy(ax, epsilon)
     ax.set_xlabel(f"{plan.mechanism.currency} (dash-dotted: this configuration)")
     ax.set_ylabel("mean absolute error")
-    figures.finish(fig, ax, figures.plain_name(level), columns=2, legend=ax.has_data())
+    figures.finish(fig, ax, level_words(level), columns=2, legend=ax.has_data())
     return figures.svg(fig, name, f"Mean absolute error against {plan.mechanism.currency}: {level}")
 
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 import jinja2
 
+from das.model.labels import level_words
 from das.report.facts import Epsilon
-from das.report.figures import plain_name
 
 
 def environment() -> jinja2.Environment:
@@ -21,7 +21,7 @@ def environment() -> jinja2.Environment:
         lstrip_blocks=True,
     )
     filters = (figure, upward, whole, signed, clock, by_delta)
-    out.filters |= {f.__name__: f for f in filters} | {"words": plain_name}
+    out.filters |= {f.__name__: f for f in filters} | {"words": level_words}
     return out
 
 

@@ -54,7 +54,7 @@ def _worst(chosen: Sequence[Answers], true: Mapping[Key, NDArray[np.int64]], cod
             unit, i = divmod(int(at), error.shape[1])
             if error[unit, i]:
                 noisy = int(a.noisy[unit, i]) if a.noisy is not None and a.measured[unit] else None
-                what = a.records if a.query == "total" else f"{a.labels[i]} ({a.query}, {a.records})"
+                what = a.records if a.query == "total" else f"{a.labels[i]} ({a.title}, {a.records})"
                 found.append(Place(codes[unit], what, int(true[a.key][unit, i]), noisy, int(a.published[unit, i])))
     found.sort(key=lambda p: -abs(p.error))
     by_unit = {p.code: p for p in reversed(found)}

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
@@ -16,6 +17,9 @@ from das.spec.exact import Exact
 
 #: A budget beyond these is a slip of the pen, and beyond what the noise and its accounting are made for.
 LEAST_BUDGET, MOST_BUDGET = Fraction(1, 10**20), Fraction(10**9)
+
+
+Named = TypeVar("Named", Attribute, Grouping)
 
 
 class Part(BaseModel):
@@ -65,6 +69,15 @@ class GroupingPart(Part):
     """Name of each group, and the levels in it; each level in exactly one."""
 
 
+class LabelsPart(Part):
+    """``[schema.labels.<name>]``: what people read in place of the codes of an attribute or grouping."""
+
+    title: str | None = None
+    """Such as ``"Voting age"``; absent: the name itself."""
+    levels: dict[str, str] = {}
+    """Code of a level (or group), and its label; one that is left out keeps its code."""
+
+
 class SchemaPart(Part):
     """``[schema]``: the attributes of a record, whose combinations are the cells of the histogram."""
 
@@ -74,6 +87,8 @@ class SchemaPart(Part):
     """Your own: each attribute with its levels, in order."""
     groupings: dict[str, GroupingPart] = {}
     """Coarser views of attributes, by name."""
+    labels: dict[str, LabelsPart] = {}
+    """Words for pages and tables, for attributes and groupings of any schema."""
     impossible: tuple[dict[str, tuple[str, ...]], ...] = ()
     """Combinations that cannot occur, each a table of attribute and levels; their cells are always 0."""
     dwelling: str | None = None
@@ -81,7 +96,20 @@ class SchemaPart(Part):
     types of group quarters; housing units and facilities then bound it."""
 
     def build(self) -> Schema:
-        """The schema: a published one by name, or the one written out here."""
+        """The schema: a published one by name, or the one written out here, with its labels."""
+        schema = self._unlabelled()
+        known = [a.name for a in schema.attributes] + [g.name for g in schema.recodes]
+        if unknown := set(self.labels).difference(known):
+            raise SpecError(f"{min(unknown)!r} is neither an attribute nor a grouping", where="schema.labels",
+                            remedy=f"it has {', '.join(known)}")  # fmt: skip
+        return replace(schema, attributes=tuple(map(self._labelled, schema.attributes)),
+                       recodes=tuple(map(self._labelled, schema.recodes)))  # fmt: skip
+
+    def _labelled(self, named: Named) -> Named:
+        said = self.labels.get(named.name)
+        return named if said is None else named.labelled(said.title, said.levels, f"schema.labels.{named.name}")
+
+    def _unlabelled(self) -> Schema:
         if self.attributes is None:
             if self.name not in SCHEMAS:
                 raise SpecError(

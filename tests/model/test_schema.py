@@ -139,3 +139,26 @@ def test_the_other_published_schemas() -> None:
 def test_an_attribute_cannot_overwrite_a_column_of_the_published_files(name: str) -> None:
     with pytest.raises(SpecError, match=f"'{name}' cannot name an attribute: it is a column"):
         Attribute(name, ("a", "b"))
+
+
+def test_labels_are_for_readers_and_change_nothing_else() -> None:
+    plain = Attribute("sex", ("m", "f"))
+    said = plain.labelled("Sex", {"f": "Female"}, "here")
+    assert (plain.title, plain.labels) == ("sex", ("m", "f"))
+    assert (said.title, said.labels) == ("Sex", ("m", "Female"))
+    assert said == plain
+    assert hash(said) == hash(plain)
+    with pytest.raises(SpecError, match="no level 'x' to label"):
+        plain.labelled(None, {"x": "X"}, "here")
+    with pytest.raises(SpecError, match="label of its own"):
+        plain.labelled(None, {"f": "m"}, "here")
+
+
+@pytest.mark.parametrize("schema", [PL94, H1, E2E_1940], ids=lambda s: s.name)
+def test_every_code_of_a_published_schema_has_words(schema: Schema) -> None:
+    for named in (*schema.attributes, *schema.recodes):
+        assert named.title != named.name
+        assert all(label[0].isupper() or label[0].isdigit() for label in named.labels)
+        query = schema.query(named.name)
+        assert query.title == named.title
+        assert tuple(query.captions()) == named.labels

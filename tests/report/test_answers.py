@@ -112,7 +112,7 @@ def test_shapes_that_do_not_fit_are_refused() -> None:
     for labels, noisy, margin in ((("a", "b"), None, None), (("a",), ones, None), (("a",), ones[:1], ones[:, 0]),
                                   (("a",), ones, ones[:1, 0])):  # fmt: skip
         with pytest.raises(InputError):
-            Answers("persons", "Ward", "total", labels, ones, noisy, margin, False)
+            Answers("persons", "Ward", "total", "Total", labels, ones, noisy, margin, False)
 
 
 @given(st.lists(st.one_of(st.integers(-300, 300), st.integers(-(2**61), 2**61)), max_size=40))

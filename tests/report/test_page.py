@@ -102,7 +102,7 @@ def test_numbers_stand_in_the_tables(page):
     text = Page(page).text
     assert re.search(r"US 1 not measured 0 2 7 31 0\.500 0\.938", text)
     assert re.search(r"Block 6,398,202 15\.0 6\.00 2 7 31 0\.500 0\.938", text)
-    assert re.search(r"Block Group 244 3\.2e-07 2\.0e-06 3 1 81,500", text)
+    assert re.search(r"Block group 244 3\.2e-07 2\.0e-06 3 1 81,500", text)
     assert re.search(r"estimate 1 min 20 s 1,210 MB", text)
     assert f"{len(rows())} rows" in text
 
@@ -116,7 +116,7 @@ def test_figures_are_inline_described_and_unambiguous(page):
     assert targets
     assert targets <= {f"#{i}" for i in parsed.ids}
     assert "no error" in parsed.text  # no logarithm of an error of zero
-    for name in ("noisy measurements", "published", "hispanic * cenrace", "Block Group"):
+    for name in ("noisy measurements", "published", "hispanic * cenrace", "Block group"):
         assert name in parsed.text
 
 

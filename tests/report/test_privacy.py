@@ -40,7 +40,7 @@ def test_it_says_what_the_statement_says() -> None:
     data = said(target=Target(Fraction(9), Fraction(1, 10**12), "exact"))
     text = Page(privacy_page(data, "my run")).text
     for part in ("Privacy statement: my run", "ρ = 1", "replaced", "discrete Gaussian", "hispanic * cenrace",
-                 "Block Group", "the number of persons of every State, exactly", "place within one State",
+                 "Block group", "the number of persons of every State, exactly", "place within one State",
                  "every attribute", "das account verify", "f00d" * 16, "Target", "1e-12", "1e-30"):  # fmt: skip
         assert part in text, part
     for each in data["guarantee"].values():

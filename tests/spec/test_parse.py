@@ -192,6 +192,40 @@ def test_a_schema_of_ones_own() -> None:
     assert spec.persons.passes == {"Root": (("grown", "home * grown"),), "Block": (("detailed",),)}
 
 
+LABELS = """
+[schema.labels.grown]
+title = "Grown up"
+[schema.labels.grown.levels]
+no = "Not yet"
+[schema.labels.home.levels]
+house = "In a house"
+"""
+
+
+def test_labels_of_ones_own() -> None:
+    schema = read(OWN + LABELS).persons.schema
+    assert schema == read(OWN).persons.schema
+    assert schema.query("home * grown").title == "home by Grown up"
+    assert schema.query("grown").captions() == ["yes", "Not yet"]
+    assert schema.attribute("home").labels[0] == "In a house"
+    assert parse(dump(read(OWN + LABELS)), where="again").persons.schema.query("grown").captions() == ["yes", "Not yet"]
+    french = read(
+        BASE + '[schema.labels.hispanic]\ntitle = "Origine"'
+    ).persons.schema  # a published one, in other words
+    assert french.query("hispanic").title == "Origine"
+
+
+@pytest.mark.parametrize(
+    ("labels", "said"),
+    [("[schema.labels.x]", "'x' is neither an attribute nor a grouping"),
+     ("[schema.labels.home]\nlevels = { nowhere = 'N' }", "no level 'nowhere' to label"),
+     ("[schema.labels.grown]\nlevels = { no = 'yes' }", "label of its own")],
+)  # fmt: skip
+def test_labels_of_nothing_are_refused(labels: str, said: str) -> None:
+    with pytest.raises(SpecError, match=said):
+        read(f"{OWN}\n{labels}\n")
+
+
 # --- round trips and digests ---------------------------------------------------------------------------------
 
 TUNED = '[rounding]\nchain = ["hhgq"]\n[estimation]\ntolerance = "1/7"\n[estimation.passes]'

@@ -1,0 +1,46 @@
+"""Labels: what a person reads where a file has a code."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from das.errors import SpecError
+
+#: Between the parts of a title that crosses several attributes, and between those of a label.
+CROSS, BESIDE = " by ", ", "
+
+
+def checked(
+    name: str, codes: tuple[str, ...], title: str, labels: tuple[str, ...], where: str
+) -> tuple[str, tuple[str, ...]]:
+    """Title and labels with what is missing filled in: the name, and the codes themselves.
+
+    Raises:
+        SpecError: another number of labels than codes, or two codes with one label.
+    """
+    labels = labels or codes
+    if len(labels) != len(codes) or len(set(labels)) != len(labels):
+        raise SpecError(f"{len(labels)} labels, {len(set(labels))} of them different, for {len(codes)} codes",
+                        where=where, remedy="give each code a label of its own")  # fmt: skip
+    return title or name, labels
+
+
+def exchanged(codes: tuple[str, ...], labels: tuple[str, ...], new: Mapping[str, str], where: str) -> tuple[str, ...]:
+    """``labels`` with those of some codes replaced.
+
+    Raises:
+        SpecError: a label for a code that there is not.
+    """
+    if unknown := [c for c in new if c not in codes]:
+        raise SpecError(f"no level {unknown[0]!r} to label", where=where, remedy=f"there are {', '.join(codes)}")
+    return tuple(new.get(c, label) for c, label in zip(codes, labels, strict=True))
+
+
+def level_words(level: str) -> str:
+    """A level of the tree as a reader writes it.
+
+    >>> level_words("Block_Group"), level_words("US"), level_words("Census_US_Region")
+    ('Block group', 'US', 'Census US region')
+    """
+    first, *rest = level.split("_")
+    return " ".join([first, *(w.lower() if w.istitle() else w for w in rest)])
