@@ -51,10 +51,9 @@ def run(
         )
     if as_json:
         found = [vars(h) for h in headline(outcome.rows["persons"])]
-        report = str(outcome.directory.report) if spec.output.report else None
-        click.echo(
-            json.dumps(_summary(outcome) | {"private": spec.run.seed is None, "report": report, "headline": found})
-        )
+        pages = {"report": outcome.directory.report, "page": outcome.directory.page}
+        written = {name: str(path) if spec.output.report else None for name, path in pages.items()}
+        click.echo(json.dumps(_summary(outcome) | {"private": spec.run.seed is None, **written, "headline": found}))
         return
     screen = console()
     if spec.run.seed is not None:
@@ -63,7 +62,8 @@ def run(
     screen.print(f"written in {outcome.seconds:.1f} s:", highlight=False)
     click.echo(f"  release  {outcome.directory.release}   (safe to publish under the guarantee in privacy.json)")
     if spec.output.report:
-        click.echo(f"  report   {outcome.directory.report}   (confidential)")
+        click.echo(f"  page     {outcome.directory.page}   (look up every place)")
+        click.echo(f"  report   {outcome.directory.report}   (confidential: the errors)")
 
 
 @click.command()

@@ -31,6 +31,7 @@ class RunDirectory:
         self.errors = self.confidential / "evaluation" / "errors.csv"
         self.unit_errors = self.confidential / "evaluation" / "errors-units.csv"
         self.report = self.confidential / "report.html"
+        self.page = self.release / "report.html"
 
     def create(self, *, confidential: bool = True) -> None:
         """Make the folders. A folder with anything in it is refused: a run never replaces another."""

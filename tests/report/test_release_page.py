@@ -68,6 +68,20 @@ def test_both_pages_are_sound_and_stand_alone(public: str, secret: str) -> None:
     assert "confidential" not in Page(public).text.lower()
 
 
+def test_the_look_up_comes_first_and_speaks_in_words(public: str, secret: str) -> None:
+    for text in (public, secret):
+        words = Page(text).text
+        at = [words.index(part) for part in ("Look up a unit", "Schema", "95% interval")]
+        assert at == sorted(at)
+        by_name = {q["name"]: q for lv in json.loads(Page(text).scripts[0])["levels"] for q in lv["queries"]}
+        assert by_name["hhgq"]["title"] == "Group quarters"
+        assert by_name["hhgq"]["labels"][3] == "Nursing facilities/Skilled-nursing facilities"
+        assert by_name["votingage * hispanic"]["labels"][1] == "Under 18 years, Hispanic or Latino"
+        assert by_name["cenrace"]["labels"][6] == "White; Black or African American"
+        assert by_name["h1"]["title"] == "Occupancy status"
+    assert "Group quarters (persons) hhgq" in Page(public).text
+
+
 def test_the_public_page_shows_nothing_that_the_release_does_not_hold(public: str, run: Path) -> None:
     for _, _, queries in data_of(public).values():
         for sides in queries.values():
