@@ -40,7 +40,10 @@ def load_spec(path: Path | str, overrides: Sequence[str] = ()) -> RunSpec:
 
 
 def run(spec: RunSpec, out: Path | str, *, paths: Sequence[Path | str] = (), workers: int = 1) -> Outcome:
-    """The whole pipeline into the new folder ``out``; ``paths`` replace ``data.path``."""
+    """The whole pipeline into the new folder ``out``; ``paths`` replace ``data.path``.
+
+    With several ``workers``, a script calls it under ``if __name__ == "__main__":``, for its workers import it.
+    """
     from das.pipeline import run as run_pipeline
 
     return run_pipeline(spec, Path(out), paths=[Path(p) for p in paths], workers=workers)

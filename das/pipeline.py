@@ -10,6 +10,7 @@ only to ``confidential/``.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Executor
 from dataclasses import asdict, dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -20,7 +21,7 @@ from numpy.typing import NDArray
 from das import __version__, release_report
 from das import spec as specification
 from das.assessment import Assessed, assess, truth_path
-from das.engine import Progress, Silent, executor
+from das.engine import Progress, Silent, executor, refuse_within_import
 from das.errors import ReleaseError, UserError
 from das.files import published_layout, run_directory, truth
 from das.files.run_directory import RunDirectory
@@ -68,6 +69,7 @@ def run(
     whose measuring was interrupted has spent its budget; it is measured again, and both spendings stated,
     only with ``accept_spent``.
     """
+    refuse_within_import()
     progress, stages, directory = progress or Silent(), Stages(), RunDirectory(out)
     if resume and directory.release.exists() and not directory.ledger.exists():
         raise UserError("this run was interrupted before anything was drawn: there is nothing to resume",
@@ -75,19 +77,20 @@ def run(
     resume = resume and directory.ledger.exists()
     if not resume:
         directory.refuse_if_taken()
-    prepared = prepare(spec, paths, stages, progress)
-    if resume:
-        check_same(spec, prepared, directory)
-    return run_prepared(
-        spec, prepared, directory, workers, stages, progress, resume=resume, accept_spent=resume and accept_spent
-    )
+    with executor(workers) as pool:
+        prepared = prepare(spec, paths, stages, progress)
+        if resume:
+            check_same(spec, prepared, directory)
+        return run_prepared(
+            spec, prepared, directory, pool, stages, progress, resume=resume, accept_spent=resume and accept_spent
+        )
 
 
 def run_prepared(
     spec: RunSpec,
     prepared: Prepared,
     directory: RunDirectory,
-    workers: int,
+    pool: Executor,
     stages: Stages,
     progress: Progress,
     *,
@@ -99,7 +102,7 @@ def run_prepared(
         begin(spec, prepared, directory)
     with directory.held():
         measured = measure_release(spec, prepared, directory, stages, progress, accept_spent)
-        made = _post_process(directory.release, directory.release, workers, stages, progress)
+        made = _post_process(directory.release, directory.release, pool, stages, progress)
         return finish(spec, prepared, directory, measured, made, stages, progress)
 
 
@@ -148,8 +151,16 @@ def finish(
 
 def estimate_from(release: Path, out: Path, *, workers: int = 1, progress: Progress | None = None) -> Outcome:
     """Everything after measurement, from the files of a release alone: of ours, or in the Bureau's layout."""
+    refuse_within_import()
     progress, stages, directory = progress or Silent(), Stages(), RunDirectory(out)
     directory.refuse_if_taken()
+    with executor(workers) as pool:
+        return _estimate_from(release, directory, pool, stages, progress)
+
+
+def _estimate_from(
+    release: Path, directory: RunDirectory, pool: Executor, stages: Stages, progress: Progress
+) -> Outcome:
     given = release
     if published_layout.is_published(release):
         progress.stage("convert", None)
@@ -166,7 +177,7 @@ def estimate_from(release: Path, out: Path, *, workers: int = 1, progress: Progr
         directory.copy_from(release, "spec.toml", "privacy.json")
     privacy = run_directory.read_json(release / "privacy.json")
     run_directory.write_text(directory.release / "privacy.html", privacy_page(privacy, opened.spec.run.name))
-    _, certificates = _post_process(release, directory.release, workers, stages, progress)
+    _, certificates = _post_process(release, directory.release, pool, stages, progress)
     source = {
         "name": opened.spec.run.name,
         "private": privacy["private"],
@@ -183,16 +194,17 @@ def estimate_from(release: Path, out: Path, *, workers: int = 1, progress: Progr
 def post_processed(release: Path, workers: int) -> tuple[Made, Stages]:
     """Everything after measurement of one run, as one piece of work for another process."""
     stages = Stages()
-    return _post_process(release, release, workers, stages, Silent()), stages
+    with executor(workers) as pool:
+        return _post_process(release, release, pool, stages, Silent()), stages
 
 
 def _post_process(
-    release: Path, out: Path, workers: int, stages: Stages, progress: Progress
+    release: Path, out: Path, pool: Executor, stages: Stages, progress: Progress
 ) -> tuple[dict[str, Mapping[str, Histogram]], dict[str, dict[str, Certificates]]]:
     opened = open_release(release)
     results: dict[str, Release] = {}
     certificates: dict[str, dict[str, Certificates]] = {}
-    with executor(workers) as pool, stages("estimate and round"):
+    with stages("estimate and round"):
         for u in opened.spec.universes:
             results[u.name], certificates[u.name] = estimate(opened, u, pool, progress, out)
     with stages("microdata and tables"):

@@ -14,7 +14,7 @@ from typing import Any
 from das import spec as specification
 from das.accounting.guarantee import decimal
 from das.accounting.zcdp import tight
-from das.engine import Progress, Silent, executor
+from das.engine import Progress, Silent, executor, refuse_within_import
 from das.errors import SpecError
 from das.evaluate import summary
 from das.files import errors_csv, sweep_csv
@@ -85,6 +85,7 @@ def sweep(
     With ``resume``, runs that are finished are kept, and the grid may have grown. One that was interrupted is made
     again: levels that were measured stand, and what was drawn and lost is in its privacy statement.
     """
+    refuse_within_import()
     progress, methods = progress or Silent(), tuple(methods) or (spec.estimation.method,)
     _check(spec, budgets, methods, repeats)
     runs = list(_grid(spec, budgets, methods, repeats, out))

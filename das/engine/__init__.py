@@ -2,5 +2,6 @@
 
 from das.engine.local import executor, in_order
 from das.engine.progress import Progress, Silent
+from das.engine.workers import refuse_within_import
 
-__all__ = ["Progress", "Silent", "executor", "in_order"]
+__all__ = ["Progress", "Silent", "executor", "in_order", "refuse_within_import"]

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import multiprocessing
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Executor, Future, ProcessPoolExecutor
-from importlib import import_module
+from concurrent.futures import Executor, Future
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from threadpoolctl import threadpool_limits
+
+from das.engine.workers import load, processes
 
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
@@ -28,23 +29,15 @@ class InProcess(Executor):
         return future
 
 
-def _load() -> None:
-    """Load what brings threads of its own: only what is loaded can be limited."""
-    for library in ("numpy", "scipy.linalg"):
-        import_module(library)
-
-
-def _one_thread() -> None:
-    _load()
-    threadpool_limits(1)
-
-
-def executor(workers: int) -> Executor:
-    """Processes are spawned, not forked: a worker has never had the truth in its memory."""
+@contextmanager
+def executor(workers: int) -> Iterator[Executor]:
+    """This process for one worker, else processes of their own (:mod:`das.engine.workers`)."""
     if workers <= 1:
-        _load()
-        return InProcess()
-    return ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn"), initializer=_one_thread)
+        load()
+        yield InProcess()
+        return
+    with processes(workers) as pool:
+        yield pool
 
 
 def in_order(

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from das import pipeline, preparation, spec
 from das.engine import Silent
+from das.engine.local import InProcess
 from das.files import nmf, simulate_2010
 from das.files import spine as spine_file
 from das.files.run_directory import RunDirectory
@@ -54,7 +55,7 @@ def runs(text: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[
             for number in (1, 2):
                 directory = RunDirectory(folder / f"{kind}{number}")
                 with pytest.raises(Measured):
-                    pipeline.run_prepared(s, prepared, directory, 1, Stages(), Silent())
+                    pipeline.run_prepared(s, prepared, directory, InProcess(), Stages(), Silent())
                 out.setdefault(kind, []).append(noise_of(s, prepared, directory))
     return out
 

@@ -1,0 +1,81 @@
+"""Worker processes: a script that would be run again by them is refused before anything is measured, and they end with
+the run, whatever ends it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+RUN = """
+import sys, das
+spec = das.load_spec(sys.argv[1])
+das.run(spec, sys.argv[2], workers=2)
+"""
+POOL = """
+from das.engine import executor
+def main():
+    print("begun", flush=True)
+    with executor(2) as pool:
+        print(list(pool.map(abs, [-1, -2])))
+"""
+
+
+def python(root: Path, *args: str, given: str | None = None) -> subprocess.CompletedProcess[str]:
+    environment = os.environ | {"PYTHONPATH": str(root)}
+    return subprocess.run([sys.executable, *args], input=given, env=environment, capture_output=True, text=True,
+                          cwd=root, timeout=120, check=False)  # fmt: skip
+
+
+def test_a_script_without_the_guard_is_refused_before_anything_is_measured(root: Path, tmp_path: Path) -> None:
+    """Its workers import it, and would run it: they end without a word, and the script ends with the remedy."""
+    script = tmp_path / "script.py"
+    script.write_text(RUN)
+    done = python(root, str(script), "configs/1940.toml", str(tmp_path / "run"))
+    assert done.returncode == 1
+    assert done.stderr.count("Traceback") == 1, done.stderr
+    assert done.stderr.count("Error: ") == 1, done.stderr
+    assert done.stderr.count('if __name__ == "__main__":') == 1
+    assert [p.name for p in tmp_path.iterdir()] == ["script.py"]
+
+
+def test_a_pool_of_ones_own_does_not_measure_again(root: Path, tmp_path: Path) -> None:
+    """The run itself needs no workers; a process of another pool imports the script all the same, and is told. It
+    gets no further: here, not to input that is not there."""
+    script = tmp_path / "script.py"
+    script.write_text("""
+import sys, das
+from multiprocessing import get_context
+from das.errors import DasError
+try:
+    das.run(das.load_spec(sys.argv[1]), sys.argv[2], paths=["none"])
+except DasError as error:
+    print(__name__, type(error).__name__, error.what)
+if __name__ == "__main__":
+    process = get_context("spawn").Process(target=print, args=("worked",))
+    process.start()
+    process.join()
+""")
+    done = python(root, str(script), "configs/1940.toml", str(tmp_path / "run"))
+    own, other, worked = done.stdout.splitlines()
+    assert own.startswith("__main__ InputError")
+    assert other.startswith("__mp_main__ UserError")
+    assert "everything again" in other
+    assert worked == "worked"
+
+
+@pytest.mark.parametrize("kind", ["guarded", "-c", "stdin"])
+def test_every_other_way_to_begin_works(root: Path, tmp_path: Path, kind: str) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(POOL + '\nif __name__ == "__main__":\n    main()\n')
+    given = POOL + "\nmain()\n"
+    done = {
+        "guarded": lambda: python(root, str(script)),
+        "-c": lambda: python(root, "-c", given),
+        "stdin": lambda: python(root, "-", given=given),
+    }[kind]()
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == "begun\n[1, 2]\n"
