@@ -118,10 +118,18 @@ def _promise(name: str, promise: Mapping[str, Any]) -> list[str]:
     if "rho" not in promise:
         return [f"{name}: epsilon = {promise['epsilon']}, delta = 0"]
     lines = [f"{name}: rho = {promise['rho']}; implied epsilon sqrt(2 rho) = {promise['implied_epsilon']:.4g}"]
-    lines += [f"  epsilon {'=' if e['pld'][0] else 'at most'} {bound(e['pld'])}{' exactly' if e['pld'][0] else ''} "
+    lines += [f"  epsilon {_exactly(e['pld'])} "
               f"at delta = {e['delta']}  (from rho alone: {bound(e['zcdp-tight'])}; "
               f"looser conversion: {bound(e['zcdp-bun-steinke'])})" for e in promise["epsilon"]]  # fmt: skip
     return lines
+
+
+def _exactly(interval: Sequence[float]) -> str:
+    """Exact to the digits that are printed, or the two ends."""
+    low, high = interval
+    if high - low < 1e-4:
+        return f"= {bound(interval)} exactly"
+    return f"at most {bound(interval)}" + (f" and at least {low:.4f}" if low else "")
 
 
 def account_tables(account: Mapping[str, Any]) -> Group:

@@ -30,13 +30,15 @@ from numpy.typing import NDArray
 
 from das.accounting.draws import Composition
 from das.accounting.saddle import saddle, short
-from das.accounting.sieve import Band, nodes, turns, work
+from das.accounting.sieve import MOST, Band, nodes, turns, work
 from das.accounting.theta import Theta
 
 #: Beyond this many intervals in the sieve, losses count as not on a lattice.
 MANY = 6e5
-#: The most nodes to look at; a hundredth of it without a lattice, where more only narrow the bound of the tail.
-NODES = 1_000_000
+#: The most nodes to look at; a part of it without a lattice, where more only narrow the bound of the tail.
+NODES = 300_000
+#: The most pieces of work for the sieve.
+PIECES = 400
 #: The part of the sum beyond the largest y, relative to the whole, that is aimed at.
 TAIL = 1e-12
 #: One unit of rounding.
@@ -65,8 +67,8 @@ class Kept:
 class Contour:
     """The line, the step and the nodes for one composition and epsilons about ``centre``."""
 
-    def __init__(self, composition: Composition, centre: Fraction) -> None:
-        self.composition, self.centre = composition, centre
+    def __init__(self, composition: Composition, centre: Fraction, most: int = NODES) -> None:
+        self.composition, self.centre, self.most = composition, centre, most
         self.rho = float(composition.rho)
         self.saddle = saddle(composition, float(centre))
         self.c, self.width = self.saddle.c, self.saddle.width
@@ -75,7 +77,9 @@ class Contour:
         period = self._period()
         self.count = -(-period // composition.step)
         self.lattice, self.period, self.last = True, composition.step * self.count, self.count // 2
-        found = self._sieved(stop=False) if work(self._bands(), self.last) < MANY else None
+        self.cut = False  #: whether the sum was ended early: then the bound of the tail is wide
+        few = self.last < MOST and work(self._bands(), self.last) < MANY
+        found = self._sieved(stop=False) if few else None
         if found is None:
             self.lattice, self.period = False, period
             self.last = self._last()
@@ -140,19 +144,19 @@ class Contour:
             each = 2 * (x.mass / (2 * pi) + 1 / t) / x.revival**2
             return (ceil(each / goal) if each * pi**2 / 2 > goal else 0) * x.revival + x.sigma_sq * x.reach(self.tau)
 
-        return max(1, ceil(min(edge(x) for x in self.thetas) * t / (2 * pi)))
+        return max(1, ceil(min(MOST - 1.0, min(edge(x) for x in self.thetas) * t / (2 * pi))))
 
     def _sieved(self, stop: bool) -> Kept | None:
-        """The nodes up to the last. Where they are more than :data:`NODES`, the last is moved to where the sieve
-        has got (``stop``), or there is no answer."""
-        pieces, seen = [], 0
-        for j, reached in nodes(self._bands(), self.last):
+        """The nodes up to the last. Where they are more than ``most``, or the sieve takes more than :data:`PIECES`,
+        the last is moved to where the sieve has got (``stop``), or there is no answer."""
+        pieces, seen, most = [], 0, NODES // 30 if stop else self.most
+        for count, (j, reached) in enumerate(nodes(self._bands(), self.last), 1):
             pieces.append(self._kept(j))
             seen += len(j)
-            if seen > (NODES // 100 if stop else NODES) and reached < self.last:
+            if (seen > most or count > PIECES) and reached < self.last:
                 if not stop:
                     return None
-                self.last = reached
+                self.last, self.cut = reached, True
                 break
         return Kept(*(np.concatenate([getattr(p, f) for p in pieces]) for f in Kept.__dataclass_fields__))
 

@@ -16,8 +16,10 @@ from numpy.typing import NDArray
 
 Integers = NDArray[np.int64]
 
-_CHUNK = 1 << 17
-_NODES = 1 << 20
+#: About how many bumps are looked at together, and how many nodes are listed together.
+SIZE = 1 << 14
+#: Nodes are below it: floats hold them, and :func:`turns` its word.
+MOST = 1 << 52
 
 
 @dataclass(frozen=True)
@@ -40,29 +42,42 @@ def work(bands: Sequence[Band], last: int) -> float:
 
 def nodes(bands: Sequence[Band], last: int) -> Iterator[tuple[Integers, int]]:
     """The j of 0..``last`` inside all ``bands`` (by rising rate), and perhaps a few more: ascending pieces, each with
-    the j up to which it is complete.
+    the j up to which it is complete. A piece takes the work of some :data:`SIZE` bumps of a band, or nodes, and may be
+    empty: who counts pieces counts the work.
 
     Bounds of intervals are computed in floating point: the widths are increased by what that may be off.
     """
     guard = 1e-11 + 2.0**-50 * last * max((b.rate for b in bands), default=0.0)
     useful = [Band(b.rate, b.width + guard) for b in bands if b.width + guard < 0.49]
-    if not useful:
-        for first in range(0, last + 1, _NODES):
-            end = min(first + _NODES, last + 1)
-            yield np.arange(first, end), end - 1
-        return
-    longest = useful[0]
-    bumps, first, size = int(last * longest.rate + longest.width) + 1, 0, 1 << 10
-    while first < bumps:
-        k = np.arange(first, min(first + size, bumps))
-        low, high = _interval(k, longest)
-        low, high = np.maximum(low, 0), np.minimum(high, last)
-        low, high = low[low <= high], high[low <= high]
-        for band in useful[1:]:
-            low, high = _meet(low, high, band)
-        first, size = first + len(k), min(2 * size, _CHUNK)
-        between = last if first >= bumps else int((first - 0.5) / longest.rate)
-        yield from _expanded(low, high, between)
+    yield from _inside(np.array([0]), np.array([last]), useful)
+    yield np.array([], dtype=np.int64), last
+
+
+def _inside(low: Integers, high: Integers, bands: Sequence[Band]) -> Iterator[tuple[Integers, int]]:
+    """The j of the intervals that are inside all bands, depth first: a run of bumps of the first, then of those of the
+    next within them."""
+    for a, b in _runs(low, high, bands[0].rate if bands else 1.0):
+        if not bands:
+            yield np.repeat(a, b - a + 1) + _within(b - a + 1), int(b[-1])
+            continue
+        inner = _meet(a, b, bands[0])
+        if len(inner[0]):
+            yield from _inside(*inner, bands[1:])
+        else:
+            yield inner[0], int(b[-1])
+
+
+def _runs(low: Integers, high: Integers, rate: float) -> Iterator[tuple[Integers, Integers]]:
+    """The intervals, in runs that hold about :data:`SIZE` bumps of ``rate`` each; longer ones are cut."""
+    bumps, span = (high - low) * rate + 1, max(1, int(min(SIZE / rate, MOST)))
+    long = bumps > SIZE
+    cut = np.flatnonzero((np.diff(np.cumsum(bumps) // SIZE) > 0) | long[1:] | long[:-1]) + 1
+    for a, b in zip(np.split(low, cut), np.split(high, cut), strict=True):
+        if len(a) > 1:
+            yield a, b
+            continue
+        for first in range(int(a[0]), int(b[0]) + 1, span):
+            yield np.array([first]), np.array([min(first + span - 1, int(b[0]))])
 
 
 def turns(j: Integers, rate: Fraction) -> NDArray[np.float64]:
@@ -77,8 +92,9 @@ def turns(j: Integers, rate: Fraction) -> NDArray[np.float64]:
 
 
 def _interval(k: Integers, band: Band) -> tuple[Integers, Integers]:
+    """Of the bumps k; ends beyond any j that is asked for are held to integers that there are."""
     low, high = np.ceil((k - band.width) / band.rate), np.floor((k + band.width) / band.rate)
-    return low.astype(np.int64), high.astype(np.int64)
+    return np.clip(low, -MOST, MOST).astype(np.int64), np.clip(high, -MOST, MOST).astype(np.int64)
 
 
 def _meet(low: Integers, high: Integers, band: Band) -> tuple[Integers, Integers]:
@@ -89,14 +105,6 @@ def _meet(low: Integers, high: Integers, band: Band) -> tuple[Integers, Integers
     a, b = _interval(first[owner] + _within(count), band)
     a, b = np.maximum(a, low[owner]), np.minimum(b, high[owner])
     return a[a <= b], b[a <= b]
-
-
-def _expanded(low: Integers, high: Integers, end: int) -> Iterator[tuple[Integers, int]]:
-    """The integers of the intervals, about a million at a time; the last piece is complete up to ``end``."""
-    cut = np.flatnonzero(np.diff(np.cumsum(high - low + 1) // _NODES)) + 1
-    pieces = list(zip(np.split(low, cut), np.split(high, cut), strict=True))
-    for i, (a, b) in enumerate(pieces, 1):
-        yield np.repeat(a, b - a + 1) + _within(b - a + 1), end if i == len(pieces) else int(b[-1])
 
 
 def _within(count: Integers) -> Integers:
