@@ -43,12 +43,13 @@ SEGMENTS = {
     2: [*pl94.NAMES["P003"], *pl94.NAMES["P004"], *pl94.NAMES["H001"]],
 }
 CELLS = [*SEGMENTS[1], *SEGMENTS[2]]
-LINE = 500
-#: First column (from 1) and width of the header's fields.
+LINE, NAME = 500, (227, 90)
+#: First column (from 1) and width of the header's fields, and of a place's name.
 COLUMNS = {
     "FILEID": (1, 6), "STUSAB": (7, 2), "SUMLEV": (9, 3), "GEOCOMP": (12, 2), "LOGRECNO": (19, 7),
     "STATE": (28, 2), "COUNTY": (30, 3), "COUSUB": (37, 5), "PLACE": (46, 5), "TRACT": (55, 6),
-    "BLKGRP": (61, 1), "BLOCK": (62, 4), "AIANHH": (77, 4), "POP100": (319, 9), "HU100": (328, 9),
+    "BLKGRP": (61, 1), "BLOCK": (62, 4), "AIANHH": (77, 4), "CD": (154, 2), "SLDU": (156, 3), "SLDL": (159, 3),
+    "VTD": (162, 6), "POP100": (319, 9), "HU100": (328, 9),
 }  # fmt: skip
 
 
@@ -102,7 +103,7 @@ def _read_state(stusab: str, parts: Mapping[str, Member]) -> pl94_records.State:
     else:
         types = _imputed(people, housing)
     people = sf1.assign(people, types, housing[0], found.codes["750"], header.name)
-    return pl94_records.State(pl94_records.geography(header, found), people, housing)
+    return pl94_records.State(pl94_records.geography(header, found), people, housing, header.names)
 
 
 def _imputed(people: pl94_records.Counts, housing: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -125,8 +126,9 @@ def _check(header: pl94.Header, found: pl94.Places, values: NDArray[np.int32]) -
 
 def read_header(member: Member, fileid: str, stusab: str, lines: int = 1 << 14) -> pl94.Header:
     """The fixed-width header of P.L. 94-171 (``PLST``) or Summary File 1 (``SF1ST``), some lines at a time."""
-    levels = np.array([*pl94.LEVELS, sf1.BLOCK_LEVEL])
+    levels, named = np.array([*pl94.LEVELS, sf1.BLOCK_LEVEL]), np.array(list(pl94.NAMED))
     parts, start = [], 0
+    places: list[dict[str, NDArray[np.str_]]] = []
     with member.open() as stream:
         head = stream.read(LINE + 2)
         end = b"\r\n" if head[LINE:] == b"\r\n" else b"\n"
@@ -138,14 +140,19 @@ def read_header(member: Member, fileid: str, stusab: str, lines: int = 1 << 14) 
             for name, expected in (("FILEID", f"{fileid:6}"), ("STUSAB", stusab)):
                 _check_id(field[name], name, expected, member, line)
             record = _integers(field["LOGRECNO"], "LOGRECNO", member, line)
-            at = np.flatnonzero((field["GEOCOMP"] == "00") & np.isin(field["SUMLEV"], levels))
+            whole = field["GEOCOMP"] == "00"
+            at = np.flatnonzero(whole & np.isin(field["SUMLEV"], levels))
             parts.append((record, line[at], {n: v[at] for n, v in field.items()}))
+            at = np.flatnonzero(whole & np.isin(field["SUMLEV"], named))
+            names = letters(rows[at, NAME[0] - 1 : sum(NAME) - 1])
+            places.append({n: field[n][at] for n in ("SUMLEV", *pl94.WIDTHS)} | {"NAME": names})
             start += len(rows)
             chunk = stream.read(lines * (LINE + len(end)))
     if not parts:
         raise InputError("the file is empty", where=member.name, remedy=pl94.AGAIN)
     line = np.concatenate([p[1] for p in parts])
     kept = {n: np.concatenate([p[2][n] for p in parts]) for n in COLUMNS}
+    place = {n: np.concatenate([p[n] for p in places]) for n in places[0]}
     return pl94.Header(
         name=member.name,
         stusab=stusab,
@@ -155,6 +162,7 @@ def read_header(member: Member, fileid: str, stusab: str, lines: int = 1 << 14) 
         fields={n: kept[n] for n in pl94.WIDTHS},
         pop100=_integers(kept["POP100"], "POP100", member, line),
         hu100=_integers(kept["HU100"], "HU100", member, line),
+        names=pl94.names_of(place["SUMLEV"], place, place["NAME"]),
     )
 
 

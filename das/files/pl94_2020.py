@@ -34,6 +34,7 @@ from das.files import pl94_common as pl94
 from das.files import pl94_records
 from das.files import sf1_group_quarters as group_quarters
 from das.files.source import Layout, Member, batches, by_state, fixed_width, sources
+from das.model.names import Names
 from das.model.records import Extract
 from das.model.schema import Schema
 
@@ -51,9 +52,13 @@ FIELDS = 97
 #: Position (from 1) of the header's fields that are read.
 POSITIONS = {
     1: "FILEID", 2: "STUSAB", 3: "SUMLEV", 4: "GEOVAR", 5: "GEOCOMP", 8: "LOGRECNO", 13: "STATE", 15: "COUNTY",
-    18: "COUSUB", 30: "PLACE", 33: "TRACT", 34: "BLKGRP", 35: "BLOCK", 36: "AIANHH", 91: "POP100", 92: "HU100",
+    18: "COUSUB", 30: "PLACE", 33: "TRACT", 34: "BLKGRP", 35: "BLOCK", 36: "AIANHH", 63: "CD116", 68: "SLDU18",
+    73: "SLDL18", 78: "VTD", 88: "NAME", 91: "POP100", 92: "HU100",
 }  # fmt: skip
-NUMBERS = ("LOGRECNO", "POP100", "HU100")
+#: The districts that stand for those of their kind: the only ones that every edition of the file fills.
+DISTRICTS = {"CD116": "CD", "SLDU18": "SLDU", "SLDL18": "SLDL"}
+#: What is no text in UTF-8.
+TYPES = {"LOGRECNO": pa.int64(), "POP100": pa.int64(), "HU100": pa.int64(), "NAME": pa.binary()}
 
 
 def read(paths: Sequence[Path], schema: Schema, *, progress: Progress | None = None) -> Extract:
@@ -95,28 +100,32 @@ def _read_state(stusab: str, parts: Mapping[str, Member]) -> pl94_records.State:
     housing = values[pl94.HOUSING : pl94.HOUSING + 3, blocks].astype(np.int64)
     people = pl94_records.persons(values, found, header.name)
     people = group_quarters.assign(people, types, housing[0], found.codes["750"], header.name)
-    return pl94_records.State(pl94_records.geography(header, found), people, housing)
+    return pl94_records.State(pl94_records.geography(header, found), people, housing, header.names)
 
 
 _GQ_SUMS = [(pl94.GROUP_QUARTERS + c, [pl94.GROUP_QUARTERS + i for i in parts]) for c, parts in pl94.GQ_SUMS]
 
 
 def read_header(member: Member, stusab: str) -> pl94.Header:
-    """The pipe-delimited geographic header; names of places (latin-1) are passed over unread."""
+    """The pipe-delimited geographic header."""
     kinds: dict[str, pa.DataType | None] = {}
     for position in range(1, FIELDS + 1):
         name = POSITIONS.get(position, f"field {position}")
-        kinds[name] = None if position not in POSITIONS else pa.int64() if name in NUMBERS else pa.string()
+        kinds[DISTRICTS.get(name, name)] = TYPES.get(name, pa.string()) if position in POSITIONS else None
     records, lines, kept, start = [], [], [], 0
+    named: list[pa.RecordBatch] = []
     for batch in batches(member, Layout("|", kinds)):
         for name, expected in (("FILEID", "PLST"), ("STUSAB", stusab)):
             pl94.check_id(member, start, name, batch.column(name), expected)
         records.append(batch.column("LOGRECNO").to_numpy())
-        level = pa.compute.is_in(batch.column("SUMLEV"), pa.array(list(pl94.LEVELS)))
-        for name in ("GEOVAR", "GEOCOMP"):
-            level = pa.compute.and_(level, pa.compute.equal(batch.column(name), "00"))
-        lines.append(np.flatnonzero(level.to_numpy(zero_copy_only=False)) + start)
-        kept.append(batch.filter(level))
+        whole = pa.compute.and_(*(pa.compute.equal(batch.column(n), "00") for n in ("GEOVAR", "GEOCOMP")))
+        of_level, of_named = (
+            pa.compute.and_(whole, pa.compute.is_in(batch.column("SUMLEV"), pa.array(list(levels))))
+            for levels in (pl94.LEVELS, pl94.NAMED)
+        )
+        named.append(batch.filter(of_named))
+        lines.append(np.flatnonzero(of_level.to_numpy(zero_copy_only=False)) + start)
+        kept.append(batch.drop_columns(["NAME"]).filter(of_level))
         start += len(batch)
     table = pa.Table.from_batches(kept).combine_chunks()
     line = np.concatenate(lines)
@@ -133,4 +142,14 @@ def read_header(member: Member, stusab: str) -> pl94.Header:
         fields=fields,
         pop100=table.column("POP100").to_numpy(),
         hu100=table.column("HU100").to_numpy(),
+        names=_names(pa.Table.from_batches(named).combine_chunks(), member),
     )
+
+
+def _names(table: pa.Table, member: Member) -> dict[str, Names]:
+    if not len(table):
+        return {}
+    widths = {"SUMLEV": 3, **pl94.WIDTHS}
+    field = {n: fixed_width(table.column(n).chunk(0), w, f"{n} of {member.name}") for n, w in widths.items()}
+    name = np.array([n.decode("latin-1") for n in table.column("NAME").to_pylist()])
+    return pl94.names_of(field.pop("SUMLEV"), field, name)

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from das.errors import InputError
 from das.files.source import Layout, Member, are_digits, batches, join, letters, points
+from das.model.names import Names
 
 AGAIN = "the files are not the published ones, or not whole: fetch them again"
 IDS = ("FILEID", "STUSAB", "CHARITER", "CIFSN", "LOGRECNO")
@@ -45,7 +46,18 @@ LEVELS = {
     "040": Level("State", ("STATE",), 2),
 }
 #: Header fields that are read, with their widths.
-WIDTHS = {"STATE": 2, "COUNTY": 3, "COUSUB": 5, "PLACE": 5, "TRACT": 6, "BLKGRP": 1, "BLOCK": 4, "AIANHH": 4}
+WIDTHS = {
+    "STATE": 2, "COUNTY": 3, "COUSUB": 5, "PLACE": 5, "TRACT": 6, "BLKGRP": 1, "BLOCK": 4, "AIANHH": 4, "CD": 2, "SLDU": 3,
+    "SLDL": 3, "VTD": 6,
+}  # fmt: skip
+#: Summary levels whose names are read: the field, and the header fields that its whole code is made of.
+NAMED = {
+    "040": ("State", ("STATE",)), "050": ("County", ("STATE", "COUNTY")),
+    "060": ("County_Subdivision", ("STATE", "COUNTY", "COUSUB")), "140": ("Tract", ("STATE", "COUNTY", "TRACT")),
+    "150": ("Block_Group", ("STATE", "COUNTY", "TRACT", "BLKGRP")), "160": ("Place", ("STATE", "PLACE")),
+    "280": ("AIAN", ("AIANHH",)), "500": ("CD", ("STATE", "CD")), "610": ("SLDU", ("STATE", "SLDU")),
+    "620": ("SLDL", ("STATE", "SLDL")), "700": ("VTD", ("STATE", "COUNTY", "VTD")),
+}  # fmt: skip
 
 # --- the tables ---------------------------------------------------------------------------------------
 
@@ -121,7 +133,7 @@ class Header:
     """The geographic header of one state.
 
     ``logrecno`` has an entry for every line of the file; all else for the lines ``line`` (from 0) that
-    are of a level in ``LEVELS``. ``fields`` are the raw codes.
+    are of a level in ``LEVELS``. ``fields`` are the raw codes, ``names`` those of all places by field.
     """
 
     name: str
@@ -132,6 +144,19 @@ class Header:
     fields: Mapping[str, NDArray[np.str_]]
     pop100: NDArray[np.int64]
     hu100: NDArray[np.int64]
+    names: Mapping[str, Names]
+
+
+def names_of(
+    sumlev: NDArray[np.str_], fields: Mapping[str, NDArray[np.str_]], names: NDArray[np.str_]
+) -> dict[str, Names]:
+    """Names by field, from rows of the header at the levels of ``NAMED``."""
+    out = {}
+    for level, (field, parts) in NAMED.items():
+        here = sumlev == level
+        if here.any():
+            out[field] = Names.of(np.strings.strip(join(*(fields[p][here] for p in parts))), names[here])
+    return out
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,9 +21,14 @@ from das.errors import InputError
 from das.files.pl94_common import AGAIN, LEAVES, LEVELS, WIDTHS, Header, Places
 from das.files.source import join, letters, points
 from das.model.confidential import Confidential
+from das.model.names import Names, merged
 from das.model.records import Blocks, Extract, Records, Source
 from das.model.schema import CENRACE, H1, PL94, Schema
 
+#: Fields that some headers leave empty.
+DISTRICTS = ("CD", "SLDU", "SLDL", "VTD")
+#: Fields of blocks whose codes stand in the header as they are.
+RAW = {"Place": "PLACE", "AIAN": "AIANHH"} | {f: f for f in DISTRICTS}
 HALF = PL94.cells // 8  #: cells of one type of dwelling: voting age x Hispanic x race
 
 
@@ -56,26 +61,27 @@ def persons(values: NDArray[np.int32], found: Places, where: str, chunk: int = 1
 
 
 def geography(header: Header, found: Places) -> dict[str, NDArray[np.str_]]:
-    """The geographic fields of the blocks. Places and American Indian areas are raw codes, all 9 for none."""
+    """The geographic fields of the blocks. Places, American Indian areas and districts are raw codes, all 9 for none."""
     at = found.rows["750"]
     code = points(found.codes["750"])
     fields = {level.field: letters(code[:, : level.width]) for level in LEVELS.values()}
     fields["Tract_Group"] = letters(code[:, :9])
     fields["County_Subdivision"] = join(fields["County"], header.fields["COUSUB"][at])
-    for field, raw in (("Place", "PLACE"), ("AIAN", "AIANHH")):
+    for field, raw in RAW.items():
         value = header.fields[raw][at]
-        none = (points(value) == ord(" ")).all(axis=1)
+        none = ((points(value) == ord(" ")) | (points(value) == ord("Z"))).all(axis=1)  # Z: none is defined
         fields[field] = np.where(none, "9" * WIDTHS[raw], value)
     return fields
 
 
 class State(NamedTuple):
     """One state, ready to be joined with others: ``persons`` in cells of ``PL94``; ``housing`` is total,
-    occupied and vacant units, ``(3, blocks)``."""
+    occupied and vacant units, ``(3, blocks)``; ``names`` of places by field."""
 
     fields: Mapping[str, NDArray[np.str_]]
     persons: Counts
     housing: NDArray[np.int64]
+    names: Mapping[str, Names]
 
 
 def structures(blocks: int, people: Counts, housing: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -126,9 +132,11 @@ def extract(states: Sequence[State], schema: Schema, sources: tuple[Source, ...]
     )
     housing = np.concatenate([s.housing for s in states], axis=1)
     fields = {f: np.concatenate([s.fields[f] for s in states]) for f in states[0].fields}
+    undefined = [f for f in DISTRICTS if not np.strings.strip(fields[f], "9").any()]
+    fields = {f: code for f, code in fields.items() if f not in undefined}
     unit, block = np.nonzero(housing[[2, 1]])  # vacant is cell 0 of the schema of housing units, occupied cell 1
     return Extract(
-        Blocks(fields, structures(int(offset[-1]), people, housing[0])),
+        Blocks(fields, structures(int(offset[-1]), people, housing[0]), merged(s.names for s in states)),
         Confidential(Records(schema, people.block, cell_map(schema)[people.cell], people.number)),
         Confidential(Records(H1, block, unit, housing[[2, 1]][unit, block])),
         sources,

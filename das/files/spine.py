@@ -1,4 +1,5 @@
-"""The spine of a release as a Parquet file: ``level``, ``geocode``, ``parent`` (its geocode), root first."""
+"""The spine of a release as a Parquet file, root first: ``level``, ``geocode``, ``parent`` (its geocode), ``name`` and
+``geoid`` (the Bureau's standard identifier), the last two empty where there is none."""
 
 from __future__ import annotations
 
@@ -7,49 +8,72 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from das.errors import InputError, ReleaseError
+from das.model.names import blank, shrunk
 from das.model.spine import Spine
+
+REMEDY = "the release is incomplete or altered: get it again from where it was published"
+COLUMNS = ("level", "geocode", "parent", "name", "geoid")
 
 
 def write(path: Path, spine: Spine) -> None:
-    level, code, parent = [], [], []
-    for depth, (name, codes, up) in enumerate(zip(spine.levels, spine.codes, spine.parent, strict=True)):
-        level.append(pa.array([name] * len(codes), pa.string()))
-        code.append(pa.array(codes, pa.string()))
+    levels = []
+    for depth, (level, codes, up) in enumerate(zip(spine.levels, spine.codes, spine.parent, strict=True)):
         above = spine.codes[depth - 1][up] if depth else np.array([""])
-        parent.append(pa.array(above, pa.string()))
-    table = pa.table({"level": pa.chunked_array(level), "geocode": pa.chunked_array(code),
-                      "parent": pa.chunked_array(parent)})  # fmt: skip
+        values = np.full(len(codes), level), codes, above, spine.names[depth], spine.geoids(level)
+        levels.append(pa.table({c: pa.array(v, pa.string()) for c, v in zip(COLUMNS, values, strict=True)}))
     draft = path.with_name(f".{path.name}.tmp")
-    pq.write_table(table, draft, compression="zstd")
+    pq.write_table(pa.concat_tables(levels), draft, compression="zstd", use_dictionary=["level", "parent", "name"],
+                   column_encoding=dict.fromkeys(("geocode", "geoid"), "DELTA_BYTE_ARRAY"))  # fmt: skip
     draft.replace(path)
 
 
 def read(path: Path) -> Spine:
-    """Raises :class:`ReleaseError` where the file is missing, unreadable or no tree."""
-    remedy = "the release is incomplete or altered: get it again from where it was published"
-    try:
-        table = pq.read_table(path, columns=["level", "geocode", "parent"])
-    except (OSError, pa.ArrowInvalid, KeyError) as error:
-        raise ReleaseError(f"no readable spine ({error})", where=path, remedy=remedy) from None
-    level = np.array(table["level"].to_pylist(), dtype=str)
-    code = np.array(table["geocode"].to_pylist(), dtype=str)
-    parent = np.array(table["parent"].to_pylist(), dtype=str)
+    """A file without ``name`` or ``geoid`` is a spine whose units have no names.
+
+    Raises :class:`ReleaseError` where the file is missing, unreadable or no tree, or a GEOID is not that of its code.
+    """
+    column = _columns(path)
+    level, code, parent = (column[c] for c in COLUMNS[:3])
+    name = column.get("name", blank(len(level)))
     names = tuple(dict.fromkeys(level.tolist()))
     codes, parents = [], []
-    for depth, name in enumerate(names):
-        here = level == name
-        codes.append(code[here])
+    for depth, here in enumerate(level == n for n in names):
+        codes.append(shrunk(code[here]))
         if depth == 0:
             parents.append(np.zeros(int(here.sum()), dtype=np.int64))
             continue
         order = np.argsort(codes[depth - 1], kind="stable")
         at = np.minimum(np.searchsorted(codes[depth - 1], parent[here], sorter=order), len(order) - 1)
         if (codes[depth - 1][order[at]] != parent[here]).any():
-            raise ReleaseError(f"a unit of {name!r} has an unknown parent", where=path, remedy=remedy)
+            raise ReleaseError(f"a unit of {names[depth]!r} has an unknown parent", where=path, remedy=REMEDY)
         parents.append(order[at])
     try:
-        return Spine(names, tuple(codes), tuple(parents))
+        spine = Spine(names, tuple(codes), tuple(parents), tuple(shrunk(name[level == n]) for n in names))
     except InputError as error:
-        raise ReleaseError(f"no tree: {error.what}", where=path, remedy=remedy) from None
+        raise ReleaseError(f"no tree: {error.what}", where=path, remedy=REMEDY) from None
+    geoid = column.get("geoid", np.concatenate([spine.geoids(n) for n in names]))
+    for n in names:
+        if (odd := geoid[level == n] != spine.geoids(n)).any():
+            raise ReleaseError(f"{n} {code[level == n][odd][0]} has the GEOID {geoid[level == n][odd][0]!r}", where=path,
+                               remedy=REMEDY)  # fmt: skip
+    return spine
+
+
+def _columns(path: Path) -> dict[str, NDArray[np.str_]]:
+    """The columns that there are, as arrays of strings."""
+    try:
+        there = pq.read_schema(path).names
+        if absent := [c for c in COLUMNS[:3] if c not in there]:
+            raise ReleaseError(f"no readable spine (there is no column {absent[0]!r})", where=path, remedy=REMEDY)
+        table = pq.read_table(path, columns=[c for c in COLUMNS if c in there])
+        out = {}
+        for name, column in zip(table.column_names, table.columns, strict=True):
+            if column.null_count:
+                raise ReleaseError(f"no readable spine (a value of {name!r} is missing)", where=path, remedy=REMEDY)
+            out[name] = np.array(column.cast(pa.string()).to_pylist(), dtype=np.str_)
+    except (OSError, pa.ArrowException) as error:
+        raise ReleaseError(f"no readable spine ({error})", where=path, remedy=REMEDY) from None
+    return out

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from das.errors import InputError, SpecError
+from das.model.names import blank
 from das.model.records import Blocks
 from das.model.spine import Spine
 
@@ -43,7 +44,18 @@ def spine(
         above = np.cumsum(new) - 1
     unit = np.empty(len(order), dtype=np.int64)
     unit[order] = above
-    return Spine(tuple(levels), tuple(spine_codes), tuple(parents)), unit
+    names = tuple(_names(blocks, name, code) for name, code in zip(levels, spine_codes, strict=True))
+    return Spine(tuple(levels), tuple(spine_codes), tuple(parents), names), unit
+
+
+def _names(blocks: Blocks, level: str, codes: NDArray[np.str_]) -> NDArray[np.str_]:
+    """The names of units. Those of a product of nested fields (a state and a place in it) are known by its code
+    without the signs between."""
+    known = blocks.names.get(level)
+    if known is None:
+        return blank(len(codes))
+    own = known.at(codes)
+    return np.where(own == "", known.at(np.strings.replace(codes, "-", "")), own)
 
 
 def _codes(

@@ -40,27 +40,33 @@ class Areas:
         low, high = np.full(units, len(names)), np.full(units, -1)
         np.minimum.at(low, unit, area)
         np.maximum.at(high, unit, area)
-        outside = np.array([not n.strip("9 ") for n in names.tolist()], dtype=bool)
-        inside = np.flatnonzero((low == high) & ~np.append(outside, True)[low])
+        inside = np.flatnonzero((low == high) & ~np.append(_none(names), True)[low])
         if not len(inside):
             return None
         kept, area = np.unique(low[inside], return_inverse=True)
         return Areas(kind, names[kept], area.astype(np.int64), inside.astype(np.int64))
 
 
+#: Fields whose codes are unique only in another, whose code stands before theirs.
+INSIDE = {"Place": "State", "CD": "State", "SLDU": "State", "SLDL": "State", "VTD": "County"}
+
+
 def off_spine(
     fields: Mapping[str, NDArray[np.str_]], levels: Sequence[str], unit: NDArray[np.int64], units: int
 ) -> tuple[Areas, ...]:
-    """Every geographic field of the blocks that is no level of the spine. Place codes are unique within a state only,
-    so the state's stands before them."""
+    """Every geographic field of the blocks that is no level of the spine, with codes that are unique as a whole."""
     found = []
     for field, code in fields.items():
         if field in levels:
             continue
-        if field == "Place" and "State" in fields:
-            none = np.array([not c.strip("9 ") for c in code.tolist()], dtype=bool)
-            code = np.where(none, "", np.char.add(fields["State"], code))
+        if (above := fields.get(INSIDE.get(field, ""))) is not None:
+            code = np.where(_none(code), "", np.strings.add(above, np.strings.strip(code)))
         areas = Areas.of_field(field, code, unit, units)
         if areas is not None:
             found.append(areas)
     return tuple(found)
+
+
+def _none(codes: NDArray[np.str_]) -> NDArray[np.bool_]:
+    """Blank, or all nines."""
+    return np.asarray(np.strings.strip(codes, "9 ") == "")

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from das.errors import InputError
 from das.model.confidential import Confidential
+from das.model.names import Names
 from das.model.schema import Schema
 
 
@@ -20,11 +21,13 @@ class Blocks:
     ``fields`` maps a geographic field (``State``, ``County``, ..., ``Block``) to the code of each block,
     string arrays of shape ``(blocks,)``; codes of nested fields are complete (a county's begins with its
     state's). ``structures`` has shape ``(blocks, dwelling levels)``: housing units (vacant ones too) in
-    column 0, group-quarters facilities by type in the others; ``None`` where the data do not say.
+    column 0, group-quarters facilities by type in the others; ``None`` where the data do not say. ``names`` are
+    those of places, by field and code, also of places without a block.
     """
 
     fields: Mapping[str, NDArray[np.str_]]
     structures: NDArray[np.int64] | None = None
+    names: Mapping[str, Names] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         sizes = {len(v) for v in self.fields.values()}

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from das.errors import InputError
+from das.model.names import blank, geoids, unprintable
 
 
 @dataclass(frozen=True)
@@ -19,12 +20,14 @@ class Spine:
     ``codes[l]`` has shape ``(units of level l,)``; ``parent[l]`` the same shape with numbers of level
     ``l - 1`` (all zero at the root level). Units stand in the order of their parents, and by code within
     a parent, so the children of a unit are a slice. Codes are unique within a level. Levels are stored,
-    never inferred from the length of a code.
+    never inferred from the length of a code. ``names[l]``, of the shape of ``codes[l]``, are the names of the units,
+    empty where there is none; without any argument, all are.
     """
 
     levels: tuple[str, ...]
     codes: tuple[NDArray[np.str_], ...]
     parent: tuple[NDArray[np.int64], ...]
+    names: tuple[NDArray[np.str_], ...] = ()
 
     def __post_init__(self) -> None:
         if not len(self.levels) == len(self.codes) == len(self.parent) >= 1:
@@ -45,6 +48,19 @@ class Spine:
             if ((codes[1:] < codes[:-1]) & (parent[1:] == parent[:-1])).any():
                 raise InputError("siblings are not in the order of their codes", where=where)
             above = len(codes)
+        self._check_names()
+
+    def _check_names(self) -> None:
+        if not self.names:
+            object.__setattr__(self, "names", tuple(blank(len(c)) for c in self.codes))
+        if len(self.names) != len(self.levels):
+            raise InputError("levels and names differ in number", where="spine")
+        for level, codes, names in zip(self.levels, self.codes, self.names, strict=True):
+            if len(names) != len(codes):
+                raise InputError("codes and names differ in length", where=f"spine, level {level!r}")
+            if (odd := unprintable(names)).any():
+                raise InputError(f"the name of unit {codes[odd][0]} has a control character in it",
+                                 where=f"spine, level {level!r}")  # fmt: skip
 
     def __len__(self) -> int:
         return len(self.levels)
@@ -64,6 +80,16 @@ class Spine:
         return tuple(
             np.searchsorted(p, np.arange(n + 1)).astype(np.int64) for n, p in zip(sizes, self.parent, strict=True)
         )
+
+    def title(self, level: str, unit: int) -> str:
+        """How a page calls a unit: its name and, in brackets, its code; its code where it has no name."""
+        depth = self.index(level)
+        name, code = str(self.names[depth][unit]), str(self.codes[depth][unit])
+        return f"{name} ({code})" if name else code
+
+    def geoids(self, level: str) -> NDArray[np.str_]:
+        """The standard GEOID of each unit (:func:`das.model.names.geoids`)."""
+        return geoids(level, self.codes[self.index(level)])
 
     def children(self, level: str) -> NDArray[np.int64]:
         """``starts`` of shape ``(parents + 1,)``: the children of parent ``u``, at ``level``, are

@@ -1,4 +1,5 @@
-// Look up a unit: codes and counts are unpacked level by level when they are asked for (see lookup.py).
+// Look up a unit by its name, code or GEOID: codes and counts are unpacked level by level when they are asked for (see
+// lookup.py).
 "use strict";
 (() => {
   const data = JSON.parse(document.getElementById("lookup-data").textContent);
@@ -10,6 +11,9 @@
   const withTruth = data.levels.some((l) => l.queries.some((q) => "true" in q));
   const number = (x) => x.toLocaleString("en-US").replace("-", "\u2212");
   const words = (name) => name.split("_").map((w, i) => i && /^.[^A-Z]*$/.test(w) ? w.toLowerCase() : w).join(" ");
+  const plain = (text) => text.normalize("NFD").replace(/[\u0300-\u036f]/g, "").toLowerCase();
+  // A block's code has the digit of its block group twice; a GEOID, which joins to TIGER, has it once.
+  const geoid = (level, code) => level.name === "Block" ? code.slice(-16, -5) + code.slice(-4) : code;
 
   async function inflate(text) {
     const bytes = Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
@@ -26,10 +30,22 @@
     return out;
   }
 
+  const texts = async (packed) => JSON.parse(new TextDecoder().decode(await inflate(packed)));
+
+  // Codes and names of a level, for a search.
+  async function read(level) {
+    level.read ??= (async () => {
+      level.code = await texts(level.codes);
+      level.title = level.names ? await texts(level.names) : [];
+    })();
+    await level.read;
+    return level;
+  }
+
   async function open(level) {
+    await read(level);
     if (!level.open) {
       level.open = (async () => {
-        level.names = JSON.parse(new TextDecoder().decode(await inflate(level.codes)));
         level.up = await unpack(level.parent);
         for (const q of level.queries)
           for (const side of ["published", "noisy", "margin", "true"])
@@ -48,9 +64,15 @@
     return node;
   }
 
-  function linkTo(parent, depth, unit) {
-    const code = data.levels[depth].names[unit];
-    const button = add(parent, "button", code, { type: "button", class: "unit" });
+  // Among places of one kind a name will do; alone, a place has its kind and code beside it.
+  const called = (level, unit) => level.title[unit] || level.code[unit];
+  const coded = (level, unit) => `${words(level.name)} ${level.code[unit]}`;
+  const full = (level, unit) => level.title[unit] ? `${level.title[unit]} (${coded(level, unit)})` : coded(level, unit);
+
+  function linkTo(parent, depth, unit, text) {
+    const level = data.levels[depth];
+    const button = add(parent, "button", text ?? called(level, unit), { type: "button", class: "unit" });
+    if (level.title[unit]) button.setAttribute("title", level.code[unit]);
     button.addEventListener("click", () => show(depth, unit));
   }
 
@@ -90,17 +112,17 @@
 
   async function show(depth, unit) {
     const level = await open(data.levels[depth]);
-    levelBox.value = String(depth);
-    codeBox.value = level.names[unit];
+    const code = level.code[unit];
     found.replaceChildren();
     result.replaceChildren();
-    add(result, "h3", `${words(level.name)} ${level.names[unit]}`);
+    add(result, "h3", full(level, unit));
+    if (level.geoid && geoid(level, code) !== code) add(result, "p", `GEOID ${geoid(level, code)}`);
     if (depth > 0) {
       const above = await open(data.levels[depth - 1]);
-      const line = add(result, "p", `Part of ${words(above.name)} `);
-      linkTo(line, depth - 1, level.up[unit]);
+      const line = add(result, "p", "Part of ");
+      linkTo(line, depth - 1, level.up[unit], full(above, level.up[unit]));
     }
-    for (const q of level.queries) table(q, unit, level.names.length);
+    for (const q of level.queries) table(q, unit, level.code.length);
     if (depth + 1 < data.levels.length) {
       const below = await open(data.levels[depth + 1]);
       const box = add(result, "details");
@@ -111,30 +133,49 @@
     }
   }
 
+  // How well a unit fits what was typed: 0 its code or GEOID; 1 its name; 2 the beginning of its name, 3 a part of it; 4 a
+  // part of its code; 9 not at all.
+  function fit(level, unit, wanted) {
+    const code = level.code[unit];
+    if (code === wanted || (level.geoid && geoid(level, code) === wanted)) return 0;
+    const name = level.title[unit] && plain(level.title[unit]), part = plain(wanted);
+    if (name === part) return 1;
+    if (name?.startsWith(part)) return 2;
+    if (name?.includes(part)) return 3;
+    return code.includes(wanted) ? 4 : 9;
+  }
+
   async function search() {
-    const depth = Number(levelBox.value), wanted = codeBox.value.trim();
-    const level = await open(data.levels[depth]);
-    const exact = level.names.indexOf(wanted);
-    if (exact >= 0 || level.names.length === 1) return show(depth, Math.max(exact, 0));
+    const wanted = codeBox.value.trim(), one = levelBox.value !== "";
+    const depths = one ? [Number(levelBox.value)] : [...data.levels.keys()];
     const hits = [];
-    for (let i = 0; i < level.names.length && hits.length < 25; i++)
-      if (level.names[i].includes(wanted)) hits.push(i);
+    for (const depth of depths) {
+      const level = await read(data.levels[depth]);
+      if (one && level.code.length === 1) return show(depth, 0);
+      for (let unit = 0; unit < level.code.length; unit++) {
+        const rank = fit(level, unit, wanted);
+        if (rank < 9) hits.push({ rank, depth, unit });
+      }
+    }
+    hits.sort((a, b) => a.rank - b.rank || a.depth - b.depth || a.unit - b.unit);
+    const exact = hits.filter((h) => h.rank === 0);
+    if (exact.length === 1 || hits.length === 1) return show(hits[0].depth, hits[0].unit);
     result.replaceChildren();
     found.replaceChildren();
     if (!hits.length) {
-      add(found, "p", `No ${words(level.name)} has “${wanted}” in its code. The first is ${level.names[0]}.`);
-    } else {
-      add(found, "p", hits.length < 25 ? "Which one?" : "The first 25 that fit; type more of the code.");
-      for (const hit of hits) linkTo(found, depth, hit);
+      const where = one ? words(data.levels[depths[0]].name) : "unit";
+      add(found, "p", `No ${where} has “${wanted}” in its name, its code or its GEOID.`);
+      return;
     }
+    add(found, "p", hits.length <= 25 ? "Which one?" : `The first 25 of ${number(hits.length)} that fit; type more.`);
+    for (const { depth, unit } of hits.slice(0, 25)) linkTo(found, depth, unit, full(data.levels[depth], unit));
   }
 
   data.levels.forEach((level, i) => add(levelBox, "option", words(level.name), { value: i }));
   form.addEventListener("submit", (event) => { event.preventDefault(); search(); });
-  levelBox.addEventListener("change", () => { codeBox.value = ""; search(); });
+  levelBox.addEventListener("change", () => { codeBox.value = ""; if (levelBox.value !== "") search(); });
   form.hidden = false;
   const asked = decodeURIComponent(location.hash.slice(1)).split("=");
   const depth = data.levels.findIndex((l) => l.name === asked[0]);
-  levelBox.value = String(Math.max(depth, 0));
-  if (depth >= 0) { codeBox.value = asked[1] ?? ""; search(); } else show(0, 0);
+  if (depth >= 0) { levelBox.value = String(depth); codeBox.value = asked[1] ?? ""; search(); } else show(0, 0);
 })();

@@ -16,24 +16,33 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from das.model.spine import Spine
 from das.report.answers import Answers, Key, Shown
 
 Ints = NDArray[np.int64]
 
 
 def data(shown: Shown, true: Mapping[Key, Ints] | None = None) -> str:
-    """JSON for a ``<script>`` element: level by level codes, parents and answers (``(answers, units)`` each)."""
-    spine = shown.spine
+    """JSON for a ``<script>`` element: level by level codes, names (where there are any), parents and answers
+    (``(answers, units)`` each). ``geoid``: the codes of the level have a GEOID, or are it."""
     levels = [
-        {
-            "name": level,
-            "codes": _deflated(json.dumps(spine.codes[spine.index(level)].tolist()).encode()),
-            "parent": pack(spine.parent[spine.index(level)]),
-            "queries": [_query(a, None if true is None else true[a.key]) for a in shown.at(level)],
-        }
+        _places(shown.spine, level)
+        | {"queries": [_query(a, None if true is None else true[a.key]) for a in shown.at(level)]}
         for level in shown.whole
     ]
     return json.dumps({"levels": levels}, separators=(",", ":")).replace("<", "\\u003c")
+
+
+def _places(spine: Spine, level: str) -> dict[str, Any]:
+    depth = spine.index(level)
+    out = {"name": level, "codes": _texts(spine.codes[depth]), "parent": pack(spine.parent[depth])}
+    if spine.names[depth].any():
+        out["names"] = _texts(spine.names[depth])
+    return out | {"geoid": bool(spine.geoids(level)[0])}
+
+
+def _texts(values: NDArray[np.str_]) -> str:
+    return _deflated(json.dumps(values.tolist()).encode())
 
 
 def _query(a: Answers, true: Ints | None) -> dict[str, Any]:

@@ -103,13 +103,13 @@ def _listed(shown: Shown, level: str) -> dict[str, Any]:
     """The units of a small level: totals with their noise, and the published answers of small queries."""
     totals = [a for a in shown.at(level) if a.query == "total"]
     others = [a for a in shown.at(level) if 1 < len(a.labels) <= SMALL]
-    codes = shown.spine.codes[shown.spine.index(level)].tolist()
     return {
         "level": level,
         "totals": [a.records for a in totals],
         "groups": [(f"{a.title} ({a.records})", a.labels) for a in others],
         "rows": [
-            (code, [_cells(a, u, 0) for a in totals], [int(v) for a in others for v in a.published[u]])
-            for u, code in enumerate(codes)
+            (shown.spine.title(level, u), [_cells(a, u, 0) for a in totals],
+             [int(v) for a in others for v in a.published[u]])
+            for u in range(shown.spine.units(level))
         ],
-    }
+    }  # fmt: skip

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from das.model.spine import Spine
 from das.report.answers import Answers, Key, Shown
 
 #: Places listed in one table.
@@ -16,9 +17,11 @@ LISTED = 8
 
 @dataclass(frozen=True)
 class Place:
-    """One count of one unit; ``noisy`` is ``None`` where it was not measured."""
+    """One count of one unit, whose name comes before its code in ``title``; ``noisy`` is ``None`` where it was not
+    measured."""
 
     code: str
+    title: str
     what: str
     true: int
     noisy: int | None
@@ -32,12 +35,11 @@ class Place:
 def places(shown: Shown, true: Mapping[Key, NDArray[np.int64]]) -> dict[str, list[tuple[str, list[Place]]]]:
     """By level, lowest first, the tables with their captions; levels without an error have none."""
     out = {}
-    for depth, level in reversed(list(enumerate(shown.spine.levels))):
-        codes = shown.spine.codes[depth].tolist()
+    for level in reversed(shown.spine.levels):
         totals = [a for a in shown.at(level) if a.query == "total"]
         others = [a for a in shown.at(level) if a.query != "total"]
         found = [
-            (caption, _worst(chosen, true, codes))
+            (caption, _worst(chosen, true, shown.spine))
             for caption, chosen in (("Totals", totals), ("Any other count", others))
         ]
         if tables := [(caption, rows) for caption, rows in found if rows]:
@@ -45,7 +47,7 @@ def places(shown: Shown, true: Mapping[Key, NDArray[np.int64]]) -> dict[str, lis
     return out
 
 
-def _worst(chosen: Sequence[Answers], true: Mapping[Key, NDArray[np.int64]], codes: Sequence[str]) -> list[Place]:
+def _worst(chosen: Sequence[Answers], true: Mapping[Key, NDArray[np.int64]], spine: Spine) -> list[Place]:
     """The largest errors, the worst one of each unit; ties in the order of the queries and units."""
     found = []
     for a in chosen:
@@ -55,7 +57,8 @@ def _worst(chosen: Sequence[Answers], true: Mapping[Key, NDArray[np.int64]], cod
             if error[unit, i]:
                 noisy = int(a.noisy[unit, i]) if a.noisy is not None and a.measured[unit] else None
                 what = a.records if a.query == "total" else f"{a.labels[i]} ({a.title}, {a.records})"
-                found.append(Place(codes[unit], what, int(true[a.key][unit, i]), noisy, int(a.published[unit, i])))
+                found.append(Place(str(spine.codes[spine.index(a.level)][unit]), spine.title(a.level, unit), what,
+                                   int(true[a.key][unit, i]), noisy, int(a.published[unit, i])))  # fmt: skip
     found.sort(key=lambda p: -abs(p.error))
     by_unit = {p.code: p for p in reversed(found)}
     return [p for p in found if by_unit[p.code] is p][:LISTED]

@@ -521,3 +521,16 @@ def test_a_file_that_may_not_be_read_is_named(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(source, "open", refuse, raising=False)
     with pytest.raises(InputError, match=r"zzgeo2010\.pl: cannot be read \(Permission denied\)"):
         read("pl94-2010", [folder], PL94)
+
+
+def test_names_of_places_come_from_the_header(tmp_path: Path) -> None:
+    names = read("pl94-2010", [put(tmp_path, State().files())], PL94).blocks.names
+    assert {f: len(n.codes) for f, n in names.items()} == {
+        "State": 1,
+        "County": 2,
+        "Tract": 4,
+        "Block_Group": 8,
+        "Place": 1,
+    }
+    assert names["Place"].codes.tolist() == ["9855555"]
+    assert {x for n in names.values() for x in n.names.tolist()} == {"Cañon Ñandú"}

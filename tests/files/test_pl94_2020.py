@@ -132,6 +132,8 @@ def test_the_geographic_fields_are_complete_codes(tmp_path: Path) -> None:
         "Block": "7200500010011003", "Tract_Group": "720050001", "County_Subdivision": "7200511111",
         "Place": "99999", "AIAN": "0012",
     }  # fmt: skip
+    assert {x for n in e.blocks.names.values() for x in n.names.tolist()} == {'Añasco "barrio"'}  # latin-1
+    assert "Block" not in e.blocks.names
 
 
 def test_a_zip_gives_the_same_as_its_files(tmp_path: Path) -> None:
@@ -159,6 +161,7 @@ def test_the_prototype_of_2018_is_read_whole() -> None:
     e = read("pl94-2020", [shared("pl94_2020/ri_2018_e2e_prototype")], PL94)
     got = histogram(e)
     assert got.shape[0] == 569
+    assert e.blocks.names["County"].at(np.array(["44007"])).tolist() == ["Providence County"]
     assert got.sum() == 29_225
     assert got[:, 1:].sum() == 995
     assert got[:, 3, 0].sum() == 0

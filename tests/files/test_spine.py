@@ -77,3 +77,25 @@ def test_a_file_that_is_lost_or_torn(tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-20])
     with pytest.raises(ReleaseError, match=r"spine\.parquet"):
         spine_file.read(path)
+
+
+def test_names_and_geoids_stand_beside_the_codes(tmp_path: Path) -> None:
+    codes = (np.array(["US"]), np.array(["44"]), np.array(["4400701010122003"]))
+    up = tuple(np.zeros(1, dtype=np.int64) for _ in codes)
+    names = (np.array([""]), np.array(['Rhode "Island", so called']), np.array([""]))
+    path = tmp_path / "spine.parquet"
+    spine_file.write(path, Spine(("US", "State", "Block"), codes, up, names))
+    table = pq.read_table(path)
+    assert table["geoid"].to_pylist() == ["", "44", "440070101012003"]
+    assert table["name"].to_pylist() == [n[0] for n in names]
+    assert [n.tolist() for n in spine_file.read(path).names] == [n.tolist() for n in names]
+    for column, value, word in (
+        ("geoid", "45", "GEOID"),
+        ("name", None, "'name' is missing"),
+        ("name", "a\nb", "control"),
+    ):
+        altered = table.to_pydict()
+        altered[column][1] = value
+        pq.write_table(pa.table(altered), path)
+        with pytest.raises(ReleaseError, match=word):
+            spine_file.read(path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from das.errors import DasError, InputError, SpecError
 from das.geography.tabulation import spine
+from das.model.names import Names
 from das.model.records import Blocks
 
 FIELDS = ("State", "County", "Tract", "Block")
@@ -156,3 +158,11 @@ def test_levels_that_cannot_be_made_are_refused_in_words(
         spine(PLACES, levels, define)
     assert where in str(caught.value)
     assert isinstance(caught.value, DasError)
+
+
+def test_units_have_the_names_of_their_codes() -> None:
+    blocks = fields(State="44 44", Place="59000 99999", Block="44b 44a")
+    named = {"State": Names.of(np.array(["44"]), np.array(["Rhode Island"])),
+             "Place": Names.of(np.array(["4459000"]), np.array(["Providence city"]))}  # fmt: skip
+    tree, _ = spine(replace(blocks, names=named), ["US", "State", "Place", "Block"], {"Place": ["State", "Place"]})
+    assert [n.tolist() for n in tree.names] == [[""], ["Rhode Island"], ["Providence city", ""], ["", ""]]

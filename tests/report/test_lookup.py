@@ -1,0 +1,85 @@
+"""The look-up of the pages, run in JavaScript: what a person types finds the place, by name, by code or by GEOID."""
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from das.model.spine import Spine
+from das.report import lookup
+from das.report.answers import Answers, Shown
+
+HERE = Path(__file__).parent
+SCRIPT = Path(lookup.__file__).with_name("lookup.js")
+
+
+def spine() -> Spine:
+    codes = (["US"], ["44"], ["44005", "44007"], ["4400504010011000", "4400700010011000", "4400700010022003"])
+    parent = ([0], [0], [0, 0], [0, 1, 1])
+    names = ([""], ["Rhode Island"], ["Nuñez County", "Providence County"], [""] * 3)
+    return Spine(
+        ("US", "State", "County", "Block"),
+        tuple(map(np.array, codes)),
+        tuple(np.array(p, dtype=np.int64) for p in parent),
+        tuple(map(np.array, names)),
+    )
+
+
+def shown(tree: Spine) -> Shown:
+    answers = tuple(
+        Answers(
+            "persons",
+            level,
+            "total",
+            "Total",
+            ("total",),
+            10 * i + np.arange(tree.units(level))[:, None],
+            None,
+            None,
+            False,
+        )
+        for i, level in enumerate(tree.levels)
+    )
+    return Shown(tree, answers, tree.levels)
+
+
+def typed(tmp_path: Path, page: Shown, *words: str) -> list[dict]:
+    node = shutil.which("node")
+    if node is None:
+        pytest.skip("no node to run the page's script with")
+    (tmp_path / "data.json").write_text(lookup.data(page))
+    command = [node, HERE / "lookup_dom.js", SCRIPT, tmp_path / "data.json", *words]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def test_names_codes_and_geoids_find_a_place(tmp_path):
+    words = {
+        "providence": "Providence County (County 44007)",
+        " Rhode ": "Rhode Island (State 44)",
+        "nunez county": "Nuñez County (County 44005)",  # nobody types the tilde
+        "44007": "Providence County (County 44007)",
+        "440070001002003": "Block 4400700010022003",  # 15 digits, as in TIGER and in block-assignment files
+        "440070001001000": "Block 4400700010011000",
+        "4400504010011000": "Block 4400504010011000",
+        "County=44": "",
+        "Block=": "",
+        "Wonderland": "",
+    }
+    got = dict(zip(words, typed(tmp_path, shown(spine()), *words), strict=True))
+    assert {w: g["title"] for w, g in got.items()} == words
+    assert got["44007"]["tables"] == [[["total", "21", "not measured", "–"]]]
+    assert got["440070001001000"]["says"] == ["GEOID 440070001001000", "Part of Providence County (County 44007)"]
+    assert got["County=44"]["choices"] == ["Nuñez County (County 44005)", "Providence County (County 44007)"]
+    assert len(got["Block="]["choices"]) == 3
+    assert got["Wonderland"]["says"] == ["No unit has “Wonderland” in its name, its code or its GEOID."]
+
+
+def test_a_tree_without_names_is_searched_by_code(tmp_path):
+    tree = spine()
+    bare = Spine(tree.levels, tree.codes, tree.parent)
+    (got,) = typed(tmp_path, shown(bare), "007")
+    assert got["choices"] == ["County 44007", "Block 4400700010011000", "Block 4400700010022003"]
