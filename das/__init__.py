@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -29,14 +29,14 @@ _LATE = {
 }
 
 
-def load_spec(path: Path | str, overrides: Sequence[str] = ()) -> RunSpec:
+def load_spec(path: Path | str, overrides: Sequence[str] = (), *, note: Callable[[str], None] | None = None) -> RunSpec:
     """The checked specification of a TOML file, or of a configuration that comes with das, by its name
-    (``pl94-2010``); ``overrides`` are ``dotted.key=value``."""
+    (``pl94-2010``); ``overrides`` are ``dotted.key=value``. ``note`` is told what was read otherwise than written."""
     from das.files.packaged import configuration
     from das.spec import parse
 
     text, folder = configuration(Path(path))
-    return parse(text, where=str(path), overrides=overrides, folder=folder)
+    return parse(text, where=str(path), overrides=overrides, folder=folder, note=note)
 
 
 def run(spec: RunSpec, out: Path | str, *, paths: Sequence[Path | str] = (), workers: int = 1) -> Outcome:

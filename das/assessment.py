@@ -22,6 +22,7 @@ from das.model.spine import Spine
 from das.post import Opened, open_release
 from das.preparation import Truth
 from das.spec import RunSpec, Universe
+from das.tables import published
 
 REASON = "impossible results are counted in the truth as well, for confidential/ only"
 
@@ -37,7 +38,7 @@ class Assessed:
 
 
 def assess(spec: RunSpec, directory: RunDirectory, run: Assessed, progress: Progress) -> dict[str, list[ErrorRow]]:
-    """Write ``errors.csv`` (``errors-units.csv``), ``tables.csv``, ``impossible.csv`` and the areas; return the
+    """Write ``errors.csv`` (of other universes ``errors-<name>.csv``), ``tables.csv``, ``impossible.csv`` and the areas; return the
     errors by universe."""
     rows: dict[str, list[ErrorRow]] = {}
     tables: list[TableRow] = []
@@ -46,8 +47,9 @@ def assess(spec: RunSpec, directory: RunDirectory, run: Assessed, progress: Prog
         source = nmf.NmfReader(directory.nmf(u.name), run.spine)
         held = Published(source, u.plan.mechanism, run.published[u.name], _estimates(directory, u, run.spine))
         rows[u.name] = evaluate(run.truth[u.name], held, run.spine, u.schema)
-        tables += evaluate_tables(run.truth[u.name], run.published[u.name], run.spine, u.schema, u.name, run.areas)
-        errors_csv.write(directory.errors if u.name == "persons" else directory.unit_errors, rows[u.name])
+        tabulated = published(u.schema, u.letter)
+        tables += evaluate_tables(run.truth[u.name], run.published[u.name], run.spine, tabulated, run.areas)
+        errors_csv.write(directory.errors_of(u.name), rows[u.name])
     folder, lowest = directory.errors.parent, run.spine.levels[-1]
     rows_csv.write_rows(folder / "tables.csv", TableRow, tables)
     odd = impossible(
@@ -72,10 +74,10 @@ def evaluate_run(
     ``area,block`` of areas off the spine, which joins those that the run knows."""
     directory = RunDirectory(run)
     opened, known = truth_of(run)
-    published: dict[str, dict[str, Histogram]] = {}
+    counts: dict[str, dict[str, Histogram]] = {}
     for u in opened.spec.universes:
         h = microdata_reading.read(directory.release / "microdata" / u.name, u.schema, opened.spine.codes[-1])
-        published[u.name] = {lv: x.open("published") for lv, x in upward(Confidential(h), opened.spine).items()}
+        counts[u.name] = {lv: x.open("published") for lv, x in upward(Confidential(h), opened.spine).items()}
     kinds = list(areas_file.read(directory.errors.parent / "areas.parquet"))
     if areas is not None:
         new = areas_file.read_csv(areas, opened.spine.levels[-1], opened.spine.codes[-1])
@@ -83,7 +85,7 @@ def evaluate_run(
             raise InputError(f"{new.kind!r} is a level of the spine already", where=areas,
                              remedy="give the file another name: it is that of the kind of area")  # fmt: skip
         kinds = [*(k for k in kinds if k.kind != new.kind), new]
-    held = Assessed(opened.spine, known, published, kinds)
+    held = Assessed(opened.spine, known, counts, kinds)
     return assess(opened.spec, directory, held, progress or Silent())
 
 

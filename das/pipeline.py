@@ -29,6 +29,7 @@ from das.measuring import Measured, begin, check_same, measure_release
 from das.model.histogram import Histogram
 from das.model.release import Release
 from das.model.result import ErrorRow
+from das.model.universe import PERSONS
 from das.post import Certificates, estimate, open_release, publish
 from das.preparation import Prepared, Truth, prepare
 from das.report import html
@@ -125,13 +126,14 @@ def finish(
         rows = assess(spec, directory, held, progress)
     if spec.output.report:
         page = facts(spec.run.name, spec.persons.schema.name, privacy, stages.done,
-                     {lv: c.estimation for lv, c in certificates["persons"].items()})  # fmt: skip
+                     {lv: c.estimation for lv, c in certificates[PERSONS].items()})  # fmt: skip
         page |= {"version": __version__, "digest": specification.digest(spec)}
         with stages("report"):
             progress.stage("report", None)
             shown = release_report.shown(open_release(directory.release), released)
             true = _true_answers(spec, shown, prepared.truth)
-            run_directory.write_text(directory.report, html(rows["persons"], page, rows.get("units", ()), shown, true))
+            others = {u: rs for u, rs in rows.items() if u != PERSONS}
+            run_directory.write_text(directory.report, html(rows[PERSONS], page, others, shown, true))
     directory.write_manifest(
         {
             "name": spec.run.name,
@@ -234,7 +236,7 @@ def _certificates(certificates: Mapping[str, Mapping[str, Certificates]]) -> dic
 
 
 def scaled(spec: RunSpec, budget: Fraction, name: str) -> RunSpec:
-    """The same specification with another name and budget for persons; that of housing units moves along."""
+    """The same specification with another name and budget for persons; those of other universes move along."""
     currency = spec.persons.plan.mechanism.currency
     changes = (f"budget.{currency}={budget}", f"run.name={name}")
     return specification.parse(specification.dump(spec), where=name, overrides=changes)

@@ -25,6 +25,7 @@ from das.estimate.modes import Modes
 from das.estimate.topdown import estimate_children, estimate_root
 from das.files import microdata, microdata_reading, nmf, published_tables, run_directory
 from das.files import spine as spine_file
+from das.files.estimates import folder_of
 from das.files.release_source import open_source
 from das.full_information import Collapsed, collapse, write_estimates
 from das.geography import bounds as geography
@@ -118,8 +119,7 @@ def estimate(
     if release.spec.estimation.method == "full-information" and len(release.spine) > 1:
         known = collapse(release.folder, release.spine, universe, bounds, pool, progress)
         if out is not None:
-            folder = out / ("estimates" if universe.name == "persons" else f"estimates-{universe.name}")
-            write_estimates(known, release.spine, universe, folder, progress)
+            write_estimates(known, release.spine, universe, folder_of(out, universe.name), progress)
     published: dict[str, Histogram] = {}
     certificates: dict[str, Certificates] = {}
     for depth, level in enumerate(release.spine.levels):
@@ -234,22 +234,18 @@ def publish(release: Opened, universe: Universe, result: Release, out: Path, pro
     progress.stage(f"microdata: {universe.name}", None)
     folder = out / "microdata" / universe.name
     h = result.histograms[lowest]
-    structures = _structures(release) if universe.name == "units" else None
-    microdata.write(folder, h, codes, universe.schema, _kind(universe), structures=structures,
+    structures = _structures(release) if universe.facilities else None
+    microdata.write(folder, h, codes, universe.schema, universe.name, structures=structures,
                     build=release.spec.run.name, csv=release.spec.output.csv)  # fmt: skip
     if not microdata_reading.read(folder, universe.schema, codes).same_as(h):
         raise PrivacyError("the microdata do not tabulate to the histogram they were made from", where=folder)
     if not release.spec.output.tables:
         return
     progress.stage(f"tables: {universe.name}", len(spine))
-    published = tables.published(universe.schema, universe.name)
+    published = tables.published(universe.schema, universe.letter)
     for level, level_codes in zip(spine.levels, spine.codes, strict=True):
         published_tables.write(out / "tables", level, level_codes, published, result.histograms[level])
         progress.advance()
-
-
-def _kind(universe: Universe) -> microdata.Universe:
-    return "units" if universe.name == "units" else "persons"
 
 
 def _structures(release: Opened) -> NDArray[np.int64] | None:

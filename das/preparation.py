@@ -21,6 +21,7 @@ from das.model.constraint import Constraint, Kind
 from das.model.histogram import Histogram
 from das.model.records import Source
 from das.model.spine import Spine
+from das.model.universe import HOUSING, PERSONS
 from das.spec import RunSpec, Universe
 from das.stages import Stages
 
@@ -50,14 +51,14 @@ def prepare(spec: RunSpec, paths: Sequence[Path], stages: Stages, progress: Prog
     with stages("histograms"):
         progress.stage("histograms", None)
         spine, unit = tabulation.spine(extract.blocks, spec.geography.levels, spec.geography.define)
-        records = {"persons": extract.persons}
-        if spec.units is not None:
+        records = {PERSONS: extract.persons}
+        if spec.housing is not None:
             if extract.units is None:
-                raise InputError("the input has no housing units", where="units", remedy="delete the table [units]")
-            records["units"] = extract.units
+                raise InputError("the input has no housing units", where="housing", remedy="delete the table [housing]")
+            records[HOUSING] = extract.units
         counted = {name: histograms(r, unit, spine) for name, r in records.items()}
         structures = _at_units(extract.blocks.structures, unit, spine)
-        constraints = {u.name: _constraints(spec, u, spine, counted[u.name], structures) for u in spec.universes}
+        constraints = {u.name: _constraints(u, spine, counted[u.name], structures) for u in spec.universes}
         areas = off_spine(extract.blocks.fields, spine.levels, unit, spine.units(spine.levels[-1]))
     return Prepared(spine, counted, constraints, extract.sources, extract.notes, areas)
 
@@ -72,14 +73,12 @@ def _at_units(structures: NDArray[np.int64] | None, unit: NDArray[np.int64], spi
 
 
 def _constraints(
-    spec: RunSpec, u: Universe, spine: Spine, truth_by_level: Truth, structures: NDArray[np.int64] | None
+    u: Universe, spine: Spine, truth_by_level: Truth, structures: NDArray[np.int64] | None
 ) -> tuple[Constraint, ...]:
     """What is published exactly. These are the only values of the truth that leave without noise."""
     lowest = spine.levels[-1]
-    if u.name == "units":
-        return (_total(truth_by_level, lowest, "housing units", f"the number of housing units of every {lowest}"),)
     out = []
-    wanted = spec.constraints
+    wanted = u.exact
     low_high = geography.lowest(
         u.schema, structures, housing_units=wanted.housing_units, group_quarters=wanted.group_quarters
     )
@@ -90,10 +89,11 @@ def _constraints(
         for name, sign, bound, says in (("lb", ">=", low_high[0], low), ("ub", "<=", low_high[1], high)):
             out.append(Constraint(f"{dwelling}_total_{name}", lowest, dwelling, sign, Kind.INVARIANT, bound, says))
     if wanted.total is not None:
-        out.append(_total(truth_by_level, wanted.total, "persons", f"the number of persons of every {wanted.total}"))
+        out.append(_total(truth_by_level, wanted.total, u.records))
     return tuple(out)
 
 
-def _total(truth_by_level: Truth, level: str, what: str, says: str) -> Constraint:
+def _total(truth_by_level: Truth, level: str, what: str) -> Constraint:
     totals = truth_by_level[level].open(f"totals of {what} at this level are invariant").totals()
-    return Constraint("total", level, "total", "=", Kind.INVARIANT, totals[:, None], f"{says}, exactly")
+    return Constraint("total", level, "total", "=", Kind.INVARIANT, totals[:, None],
+                      f"the number of {what} of every {level}, exactly")  # fmt: skip

@@ -22,6 +22,7 @@ from das.files.run_directory import RunDirectory, check_sweep, create_private, r
 from das.measuring import Measured, begin, check_same, measure_release
 from das.model.budget import Mechanism
 from das.model.result import SummaryRow, SweepRow
+from das.model.universe import PERSONS
 from das.pipeline import Made, finish, post_processed, scaled
 from das.preparation import Prepared, prepare
 from das.report.sweep import sweep_page
@@ -168,7 +169,7 @@ def _finished(
     histograms, after = made.result()
     stages.done += after.done
     outcome = finish(run.spec, prepared, run.directory, measured, histograms, stages, Silent())
-    return run, [SweepRow(run.budget, run.method, run.repeat, e) for e in outcome.rows["persons"]]
+    return run, [SweepRow(run.budget, run.method, run.repeat, e) for e in outcome.rows[PERSONS]]
 
 
 def _written(spec: RunSpec, runs: Sequence[_Run], rows: Sequence[SweepRow], out: Path) -> Swept:

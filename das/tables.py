@@ -76,12 +76,12 @@ class Table:
         return (counts @ self._by_cell).toarray()
 
 
-def published(schema: Schema, universe: str = "persons") -> tuple[Table, ...]:
+def published(schema: Schema, letter: str = "T") -> tuple[Table, ...]:
     """The tables of a schema.
 
     The redistricting schema has P1 to P5, housing units H1. Any other has ``T0`` (the total), one table
     for each attribute, ``T1``, ``T2``, ..., and the full cross of all attributes if that has at most 1,000
-    cells; in the universe ``units`` these are named ``U0``, ``U1``, ...
+    cells; ``letter`` is what their names begin with.
 
     Example:
         >>> [(t.name, len(t.columns)) for t in published(PL94)]
@@ -91,7 +91,7 @@ def published(schema: Schema, universe: str = "persons") -> tuple[Table, ...]:
         return _redistricting()
     if schema.attributes == H1.attributes:
         return (_housing(),)
-    return _general(schema, "U" if universe == "units" else "T")
+    return _general(schema, letter)
 
 
 # --- redistricting -----------------------------------------------------------------------------------

@@ -276,7 +276,7 @@ CONFIGURATIONS = {
     "field that the data do not have": (
         [('"Tract", "Block_Group"', '"Ward", "Block_Group"'), ("Tract =", "Ward ="),
          ("[budget.queries.Tract]", "[budget.queries.Ward]"), ('Tract = "364/1025"', 'Ward = "364/1025"'),
-         ("[units.budget.queries.Tract]", "[units.budget.queries.Ward]")],
+         ("[housing.budget.queries.Tract]", "[housing.budget.queries.Ward]")],
         ["'Ward'", "County_Subdivision"],
     ),
 }  # fmt: skip

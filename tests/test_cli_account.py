@@ -232,7 +232,7 @@ def test_what_margins_and_queries_cost(das: Das, config: Path) -> None:
 
 
 def test_housing_units_have_a_plan_too(das: Das, config: Path) -> None:
-    said = json.loads(das("plan", config, "--universe", "units", "--margin", "Block:detailed=9", "--json").out)
+    said = json.loads(das("plan", config, "--universe", "housing", "--margin", "Block:detailed=9", "--json").out)
     assert [o["name"] for o in said["options"]] == ["now", "others-unchanged", "same-total", "all-scaled"]
     assert said["options"][0]["rho"] == "1/4"
 
@@ -242,7 +242,7 @@ def test_a_plan_that_is_chosen_goes_into_the_configuration(das: Das, config: Pat
     tree = tomllib.loads(config.read_text())
     printed = tomllib.loads(das(*args, "--toml", "same-total").out)
     tree["budget"] = printed["budget"]
-    tree["units"]["budget"] |= printed["units"]["budget"]
+    tree["housing"]["budget"] |= printed["housing"]["budget"]
     (tmp_path / "new.toml").write_text(tomli_w.dumps(tree))
     wanted = by(json.loads(das(*args, "--json").out)["options"], "name")["same-total"]["plan"]
     got = json.loads(das("check", tmp_path / "new.toml", "--json").out)["plan"]

@@ -32,9 +32,9 @@ budget.rho = "1"
 budget.neighbours = "bounded"
 budget.levels = { State = "1/2", County = "1/2" }
 budget.queries = { State = { total = "1" }, County = { total = "1" } }
-units.budget.relative = "1"
-units.budget.levels = { State = "1/2", County = "1/2" }
-units.budget.queries = { State = { detailed = "1" }, County = { detailed = "1" } }
+housing.budget.relative = "1"
+housing.budget.levels = { State = "1/2", County = "1/2" }
+housing.budget.queries = { State = { detailed = "1" }, County = { detailed = "1" } }
 """
 
 

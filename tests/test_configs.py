@@ -79,7 +79,7 @@ def test_pl94_passes_by_hand() -> None:
 
 
 def test_pl94_units_by_hand() -> None:
-    units = load("pl94-2010").housing
+    units = load("pl94-2010").universe("housing")
     assert units is not None
     assert units.plan.cost == Fraction(11417641, 152349649) == 1 / Fraction(12343, 3379) ** 2
     assert len(units.plan.draws) == 6
@@ -154,4 +154,4 @@ def test_kazan_and_reiter() -> None:
     assert all(2 * d.scale * d.cost == 1 for d in plan.draws)
     theirs = {(d.level, d.query): d.cost / plan.cost for d in plan.draws}
     assert theirs == {(d.level, d.query): d.cost / production.persons.plan.cost for d in production.persons.plan.draws}
-    assert spec.housing is None
+    assert spec.universes == (spec.persons,)

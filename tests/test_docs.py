@@ -48,7 +48,7 @@ def rows() -> dict[str, str]:
 def test_every_key_of_the_configuration_is_explained() -> None:
     schema = RunSpec.model_json_schema(by_alias=True)
     found = set(keys(schema, schema))
-    assert {"budget.rho", "units.budget.relative", "schema.groupings.<name>.attribute", "geography.define"} <= found
+    assert {"budget.rho", "housing.budget.relative", "schema.groupings.<name>.attribute", "geography.define"} <= found
     tables = {k for k in found if any(other.startswith(f"{k}.") for other in found)}
     said = rows()
     assert found - tables == set(said)

@@ -46,7 +46,7 @@ def test_order_names_and_labels_of_2010():
     official = [
         (r["field"], r["label"].split(": ", 1)[1]) for r in layout("pl94_2010_segment_fields.csv") if r["label"]
     ]
-    tables = [*published(PL94)[:4], *published(H1, "units")]
+    tables = [*published(PL94)[:4], *published(H1, "U")]
     assert [pair for t in tables for pair in zip(t.columns, t.labels, strict=True)] == official
     assert [len(t.columns) for t in tables] == [71, 73, 71, 73, 3]
 
@@ -165,7 +165,7 @@ def test_other_schemas():
     dense = np.arange(6, dtype=np.int64)[None]
     h = Histogram.of(1, 6, np.zeros(6, int), np.arange(6), dense[0])
     assert [t.values(h).tolist() for t in (total, sex, age, cross)] == [[[15]], [[3, 12]], [[3, 5, 7]], dense.tolist()]
-    assert [t.name for t in published(TOY, "units")] == ["U0", "U1", "U2", "U3"]
+    assert [t.name for t in published(TOY, "U")] == ["U0", "U1", "U2", "U3"]
 
 
 def test_the_full_cross_has_at_most_a_thousand_cells():

@@ -17,6 +17,7 @@ from das.accounting.target import Target
 from das.model.budget import Draw, Event, Mechanism, Neighbours
 from das.model.constraint import Constraint, Kind
 from das.model.schema import Schema
+from das.model.universe import PERSONS
 
 #: Where the curve of (epsilon, delta) is drawn through.
 CURVE = tuple(Fraction(1, 10**k) for k in (3, 5, 10, 15, 20, 25, 30))
@@ -60,7 +61,7 @@ def account(terms: Terms, draws: Mapping[str, Sequence[Draw | Event]]) -> dict[s
         "changes": {u: _changes(terms, u, ds) for u, ds in draws.items()},
     }
     if target is not None:
-        out["target"] = {"universe": "persons", "epsilon": str(target.epsilon), "delta": decimal(target.delta),
+        out["target"] = {"universe": PERSONS, "epsilon": str(target.epsilon), "delta": decimal(target.delta),
                          "calibration": target.calibration}  # fmt: skip
     return out
 

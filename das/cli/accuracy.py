@@ -15,6 +15,8 @@ from das.evaluate import compared, headline
 from das.files import errors_csv
 from das.files.run_directory import RunDirectory, write_text
 from das.model.result import Comparison
+from das.model.universe import PERSONS, called
+from das.post import open_release
 from das.report.compare import compare_page
 from das.spec.exact import exact
 from das.sweep import sweep as run_sweep
@@ -35,7 +37,7 @@ def evaluate(run_dir: Path, areas: Path | None, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps({u: [vars(r) for r in rs] for u, rs in rows.items()}))
     else:
-        console().print(headline_table(headline(rows["persons"])))
+        console().print(headline_table(headline(rows[PERSONS])))
         click.echo(f"written: {RunDirectory(run_dir).errors}")
 
 
@@ -49,18 +51,17 @@ def compare(run_dir: Path, as_json: bool) -> None:
     Also draws them: confidential/compare.html.
     """
     directory = RunDirectory(run_dir)
-    persons = compared(errors_csv.read(directory.errors))
-    units = compared(errors_csv.read(directory.unit_errors)) if directory.unit_errors.exists() else []
+    names = [u.name for u in open_release(directory.release).spec.universes]
+    every = {u: compared(errors_csv.read(directory.errors_of(u))) for u in names}
+    persons = every[PERSONS]
     page = directory.confidential / "compare.html"
     write_text(page, compare_page(persons, str(directory.read_manifest()["name"])))
     if as_json:
-        both = {"persons": persons, **({"units": units} if units else {})}
-        click.echo(json.dumps({u: [vars(r) for r in rs] for u, rs in both.items()}))
+        click.echo(json.dumps({u: [vars(r) for r in rs] for u, rs in every.items()}))
         return
-    every = [r for r in persons if r.bin == "all"]
-    console().print(compare_table(every, "Noisy measurements against published counts"))
-    if units:
-        console().print(compare_table([r for r in units if r.bin == "all"], "Housing units"))
+    for u, rows in every.items():
+        title = "Noisy measurements against published counts" if u == PERSONS else called(u).capitalize()
+        console().print(compare_table([r for r in rows if r.bin == "all"], title))
     console().print(compare_table(_by_size(persons), "By size of the true count: coarsest and finest query"))
     click.echo(f"written: {page}")
 

@@ -67,7 +67,7 @@ def run_options(function: Callable[..., None]) -> Callable[..., None]:
 
 
 def load(config: Path, changes: tuple[str, ...]) -> RunSpec:
-    return das.load_spec(config, changes)
+    return das.load_spec(config, changes, note=lambda said: click.echo(f"das: note: {said}", err=True))
 
 
 def release_of(path: Path) -> Path:

@@ -16,7 +16,7 @@ from das.accounting.guarantee import DELTAS, guarantee, noise
 from das.accounting.planning import Option, Place, least_cost, normal_cost, options
 from das.cli.options import config_argument, exact_option, guarded, json_option, load
 from das.console import console, options_table
-from das.errors import UserError
+from das.errors import SpecError, UserError
 from das.model.budget import Plan
 from das.spec import RunSpec, budget_toml
 
@@ -29,7 +29,9 @@ from das.spec import RunSpec, budget_toml
               help="The margin of error that a query should have, such as Tract:total=5.")  # fmt: skip
 @click.option("--add", "added", multiple=True, metavar="LEVEL:QUERY=COST",
               help="One more query at a level, at this rho (or epsilon), such as Tract:hispanic=1/100.")  # fmt: skip
-@click.option("--universe", default="persons", show_default=True, help="persons, or units for housing units.")
+@click.option(
+    "--universe", default="persons", show_default=True, help="persons, housing, or the name of one under [universes]."
+)
 @click.option("--toml", "chosen", metavar="NAME", help="Print this one of the plans as tables of a configuration.")
 @json_option
 @guarded
@@ -45,28 +47,29 @@ def plan(
     margins hold.
     """
     spec = load(config, changes)
-    found = {u.name: u for u in spec.universes}
-    if universe not in found:
-        raise UserError(f"there is no universe {universe!r}", where="--universe", remedy=f"it has {', '.join(found)}")
+    try:
+        asked = spec.universe(universe)
+    except SpecError as error:
+        raise UserError(error.what, where="--universe", remedy=error.remedy) from None
     wished = {place: _whole(value, text) for text, place, value in _wishes("--margin", margins)}
     more = {place: exact_option(f"--add {text}", value) for text, place, value in _wishes("--add", added)}
     if any(math.isnan(c) for c in coverage):
         raise UserError("this is not a number", where="--coverage", remedy="give a share between 0 and 1")
     coverages = coverage or ((0.95,) if wished or more else (0.9, 0.95, 0.99))
-    choice = options(found[universe].plan, found[universe].schema, wished, more, coverages[0])
+    choice = options(asked.plan, asked.schema, wished, more, coverages[0])
     if chosen is not None:
-        click.echo(_toml(spec, universe, choice, chosen), nl=False)
+        click.echo(_toml(spec, asked.name, choice, chosen), nl=False)
         return
     deltas = {spec.budget.delta, *(DELTAS if len(choice) == 1 else ())}
     rows = [_described(o, deltas, coverages) for o in choice]
     prices = [_price(choice[1].plan, place, m, coverages[0]) for place, m in wished.items()]
     if as_json:
         click.echo(
-            json.dumps({"name": spec.run.name, "universe": universe, "prices": prices, "options": rows}, indent=2)
+            json.dumps({"name": spec.run.name, "universe": asked.name, "prices": prices, "options": rows}, indent=2)
         )
         return
     console().print(
-        options_table(f"{spec.run.name}: {universe}, margins of error", rows, spec.terms.mechanism.currency)
+        options_table(f"{spec.run.name}: {asked.records}, margins of error", rows, spec.terms.mechanism.currency)
     )
     for p in prices:
         click.echo(p["says"])

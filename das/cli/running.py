@@ -16,6 +16,7 @@ from das.cli.options import PATH, config_argument, guarded, json_option, load, r
 from das.console import Live, console, headline_table, plan_table
 from das.errors import UserError
 from das.evaluate import headline
+from das.model.universe import PERSONS
 from das.pipeline import Outcome
 
 
@@ -50,7 +51,7 @@ def run(
             spec, out, paths=paths, workers=workers, progress=progress, resume=resume, accept_spent=accept_spent
         )
     if as_json:
-        found = [vars(h) for h in headline(outcome.rows["persons"])]
+        found = [vars(h) for h in headline(outcome.rows[PERSONS])]
         pages = {"report": outcome.directory.report, "page": outcome.directory.page}
         written = {name: str(path) if spec.output.report else None for name, path in pages.items()}
         click.echo(json.dumps(_summary(outcome) | {"private": spec.run.seed is None, **written, "headline": found}))
@@ -58,7 +59,7 @@ def run(
     screen = console()
     if spec.run.seed is not None:
         screen.print("[bold red]NOT PRIVATE: this run was seeded.[/]")
-    screen.print(headline_table(headline(outcome.rows["persons"])))
+    screen.print(headline_table(headline(outcome.rows[PERSONS])))
     screen.print(f"written in {outcome.seconds:.1f} s:", highlight=False)
     click.echo(f"  release  {outcome.directory.release}   (safe to publish under the guarantee in privacy.json)")
     if spec.output.report:

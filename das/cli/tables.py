@@ -40,7 +40,7 @@ def tables(
 ) -> None:  # fmt: skip
     """Print a published table of a RUN or release; without --level and --table, list what there is."""
     release = open_release(release_of(run))
-    every = [t for u in release.spec.universes for t in published(u.schema, u.name)]
+    every = [t for u in release.spec.universes for t in published(u.schema, u.letter)]
     if level is None and name is None:
         _list(release, every, as_json)
         return

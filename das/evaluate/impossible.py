@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from das.model.histogram import Histogram
 from das.model.result import ImpossibleRow
 from das.model.schema import H1, Schema
+from das.model.universe import HOUSING, PERSONS
 
 Counts = NDArray[np.int64]
 Flags = NDArray[np.bool_]
@@ -46,13 +47,13 @@ def impossible(
 
 
 def _counted(histograms: Mapping[str, Histogram], schemas: Mapping[str, Schema]) -> _Lowest:
-    h, schema = histograms["persons"], schemas["persons"]
+    h, schema = histograms[PERSONS], schemas[PERSONS]
     names = [a.name for a in schema.attributes]
     adults = h.answer(schema.query("votingage"))[:, 1] if "votingage" in names else None
     household = h.answer(schema.query(schema.dwelling))[:, 0] if schema.dwelling else None
     occupied = housing = None
-    if "units" in histograms and schemas["units"].attributes == H1.attributes:
-        housing, occupied = histograms["units"].totals(), histograms["units"].answer(H1.query("h1"))[:, 1]
+    if HOUSING in histograms:
+        housing, occupied = histograms[HOUSING].totals(), histograms[HOUSING].answer(H1.query("h1"))[:, 1]
     return _Lowest(h.totals(), adults, household, occupied, housing)
 
 

@@ -16,12 +16,10 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from das import tables
 from das.model.areas import Areas
 from das.model.confidential import Confidential
 from das.model.histogram import Histogram
 from das.model.result import TableRow
-from das.model.schema import Schema
 from das.model.spine import Spine
 from das.tables import Table
 
@@ -42,14 +40,14 @@ def evaluate_tables(
     truth: Mapping[str, Confidential[Histogram]],
     published: Mapping[str, Histogram],
     spine: Spine,
-    schema: Schema,
-    universe: str,
+    tabulated: Sequence[Table],
     areas: Sequence[Areas] = (),
 ) -> list[TableRow]:
-    """Rows of ``tables.csv``: every column of every table, for each level of the spine and each kind of area."""
+    """Rows of ``tables.csv``: every column of the tables ``tabulated``, for each level of the spine and each kind of
+    area."""
     rows: list[TableRow] = []
     root, lowest = spine.levels[0], spine.levels[-1]
-    for table in tables.published(schema, universe):
+    for table in tabulated:
         whole = tuple(table.values(h)[0] for h in (truth[root].open(REASON), published[root]))
         for level in spine.levels:
             metrics = _Metrics(table, level, (whole[0], whole[1]))

@@ -20,13 +20,14 @@ from das.files.nmf import describe
 from das.model.query import Query
 from das.model.schema import Schema
 from das.model.spine import Spine
+from das.model.universe import beside
 
 Array = NDArray[np.float64]
 
 
 def folder_of(release: Path, universe: str) -> Path:
     """Persons are in ``estimates``; other universes beside it."""
-    return release / ("estimates" if universe == "persons" else f"estimates-{universe}")
+    return release / beside("estimates", universe)
 
 
 def write(

@@ -19,10 +19,10 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from das.errors import InputError
-from das.files.microdata_layout import SERIAL, Layout, Universe, layout, tails
+from das.files.microdata_layout import SERIAL, Layout, layout, tails
 from das.microdata import expand
 from das.model.histogram import Histogram
-from das.model.schema import H1, Schema
+from das.model.schema import Schema
 
 #: Records of one row group, and row groups of one file.
 BATCH = 1 << 20
@@ -38,7 +38,7 @@ def write(
     h: Histogram,
     codes: NDArray[np.str_],
     schema: Schema,
-    universe: Universe,
+    universe: str,
     *,
     structures: NDArray[np.int64] | None = None,
     build: str = "das",
@@ -47,8 +47,8 @@ def write(
 ) -> list[Path]:
     """Write the microdata of the lowest level into the folder ``directory``; return the files.
 
-    ``codes`` names the units of ``h``. ``structures``, ``(blocks, dwelling levels)``, adds to the
-    redistricting units file one row for each group-quarters facility (columns 1 and up), as published.
+    ``codes`` names the units of ``h``. ``structures``, ``(blocks, dwelling levels)``, adds to a file of housing units
+    one row for each group-quarters facility (columns 1 and up), as published.
     ``build`` goes into ``SCHEMA_BUILD_ID``. At most ``batch`` records are held at a time. Files of an
     earlier run in ``directory`` are replaced; a folder with anything else in it is refused. With ``csv``,
     the rows also go to ``<directory>.csv``.
@@ -64,7 +64,7 @@ def write(
             where=directory,
         )
     plan = layout(schema, universe, codes, build)
-    if structures is not None and universe == "units" and schema.attributes == H1.attributes:
+    if structures is not None:
         h = _with_facilities(h, structures)
     if (records := int(h.count.sum())) > LARGEST_SERIAL + 1 and SERIAL in plan.order:
         raise InputError(f"{records:,} records are more than EPNUM can number (1,000,000,000)", where=directory)

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from das.model.schema import E2E_1940, H1, PL94, Schema
+from das.model.universe import PERSONS
 
-Universe = Literal["persons", "units"]
 GEOCODE = "geocode"
 SERIAL = "EPNUM"
 
@@ -58,17 +57,17 @@ ENUMERATION = (("STATE", 2), ("COUNTY", 4), ("ENUMDIST", 4))
 WHOLE = ((GEOCODE, 0),)
 
 
-def layout(schema: Schema, universe: Universe, codes: NDArray[np.str_], build: str) -> Layout:
+def layout(schema: Schema, universe: str, codes: NDArray[np.str_], build: str) -> Layout:
     """The layout for a schema whose lowest level has the units ``codes``.
 
     The block columns of the redistricting and 1940 files are used where every code ends in a block code of
     that file (16, and exactly 10, digits); otherwise one column ``geocode`` holds the whole code.
     """
-    if universe == "persons" and schema.attributes == PL94.attributes:
+    if universe == PERSONS and schema.attributes == PL94.attributes:
         return _pl94_persons(_geography(codes, TABULATION), build)
-    if universe == "units" and schema.attributes == H1.attributes:
+    if universe != PERSONS and schema.attributes == H1.attributes:
         return _pl94_units(_geography(codes, TABULATION), build)
-    if universe == "persons" and schema.attributes == E2E_1940.attributes:
+    if universe == PERSONS and schema.attributes == E2E_1940.attributes:
         return _e2e_1940_persons(_geography(codes, ENUMERATION, exact=True))
     return _labelled(schema, universe)
 
@@ -148,8 +147,8 @@ def _e2e_1940_persons(geography: tuple[tuple[str, int], ...]) -> Layout:
     return Layout("1940 microdata detail file, persons", geography, constants, columns, order)
 
 
-def _labelled(schema: Schema, universe: Universe) -> Layout:
+def _labelled(schema: Schema, universe: str) -> Layout:
     columns = tuple(_column(a.name, schema, a.name, a.levels) for a in schema.attributes)
-    serial = (SERIAL,) if universe == "persons" else ()
+    serial = (SERIAL,) if universe == PERSONS else ()
     order = (GEOCODE, *serial, *(c.name for c in columns))
     return Layout(f"microdata, {universe}, schema {schema.name}", WHOLE, {}, columns, order)

@@ -15,13 +15,15 @@ from numpy.typing import NDArray
 
 from das.errors import InputError
 from das.files.microdata import BATCH, RECORDS
-from das.files.microdata_layout import SERIAL, Column, Layout, Universe, layout, tails
+from das.files.microdata_layout import SERIAL, Column, Layout, layout, tails
 from das.model.histogram import Histogram
 from das.model.schema import Schema
+from das.model.universe import HOUSING, PERSONS
 
 #: Where the persons lie in a run, in a release, in its microdata folder.
-PERSONS = ("persons", "microdata/persons", "release/microdata/persons")
-UNIVERSES: tuple[Universe, ...] = ("persons", "units")
+FOLDERS = ("persons", "microdata/persons", "release/microdata/persons")
+#: With a serial number, and without.
+UNIVERSES = (PERSONS, HOUSING)
 
 
 def read(directory: Path, schema: Schema, codes: NDArray[np.str_]) -> Histogram:
@@ -68,7 +70,7 @@ def read_frame(path: Path | str) -> pd.DataFrame:
     if path.suffix == ".csv":
         return _read_text(path)
     if path.is_dir() and not list(path.glob("*.parquet")):
-        path = next((path / p for p in PERSONS if (path / p).is_dir()), path)
+        path = next((path / p for p in FOLDERS if (path / p).is_dir()), path)
     try:
         frames = [pq.read_table(p) for p in _parts(path)]
         return pa.concat_tables(frames).unify_dictionaries().to_pandas()

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from das.errors import ReleaseError, SpecError, UserError
+from das.model.universe import PERSONS, beside
 
 #: What is in the folder of a sweep.
 SWEEP = ("runs", "sweep.csv", "summary.csv", "sweep.html", "privacy.json")
@@ -28,8 +29,7 @@ class RunDirectory:
         self.manifest = self.root / "manifest.json"
         self.ledger = self.release / "ledger.jsonl"
         self.inputs = self.confidential / "inputs.json"
-        self.errors = self.confidential / "evaluation" / "errors.csv"
-        self.unit_errors = self.confidential / "evaluation" / "errors-units.csv"
+        self.errors = self.errors_of(PERSONS)
         self.report = self.confidential / "report.html"
         self.page = self.release / "report.html"
 
@@ -72,6 +72,9 @@ class RunDirectory:
 
     def nmf(self, universe: str) -> Path:
         return nmf_folder(self.release, universe)
+
+    def errors_of(self, universe: str) -> Path:
+        return self.confidential / "evaluation" / f"{beside('errors', universe)}.csv"
 
     def copy_from(self, release: Path, *names: str) -> None:
         """Take files of another release over, as they are."""
@@ -130,7 +133,7 @@ def check_sweep(out: Path, grid: set[str]) -> None:
 
 def nmf_folder(release: Path, universe: str) -> Path:
     """Persons are in ``nmf``, as published; other universes beside it."""
-    return release / ("nmf" if universe == "persons" else f"nmf-{universe}")
+    return release / beside("nmf", universe)
 
 
 def read_text(path: Path, what: str, remedy: str = "check the path") -> str:

@@ -19,6 +19,7 @@ from das.model.measurement import MeasurementSource
 from das.model.query import Query
 from das.model.schema import Schema
 from das.model.spine import Spine
+from das.model.universe import called
 
 #: Answers that a page carries at most, over all units of all levels: some seven megabytes with noise and truth.
 ROOM = 3_000_000
@@ -26,9 +27,6 @@ ROOM = 3_000_000
 LARGEST, SMALL = 64, 10
 #: The margin of a unit that was not measured.
 UNMEASURED = -1
-
-#: How a reader calls the records of a universe.
-RECORDS = {"units": "housing units"}
 
 Ints = NDArray[np.int64]
 Key = tuple[str, str, str]
@@ -81,7 +79,7 @@ class Answers:
     @property
     def records(self) -> str:
         """What is counted: persons, housing units."""
-        return RECORDS.get(self.universe, self.universe)
+        return called(self.universe)
 
     @property
     def measured(self) -> NDArray[np.bool_]:

@@ -9,6 +9,7 @@ from markupsafe import Markup
 from numpy.typing import NDArray
 
 from das.model.result import ErrorRow
+from das.model.universe import called
 from das.report import error_figures, figures, lookup
 from das.report.answers import Key, Shown
 from das.report.facts import Facts
@@ -19,11 +20,11 @@ from das.report.worst import places
 def html(
     rows: Sequence[ErrorRow],
     facts: Facts,
-    units: Sequence[ErrorRow] = (),
+    others: Mapping[str, Sequence[ErrorRow]] | None = None,
     shown: Shown | None = None,
     true: Mapping[Key, NDArray[np.int64]] | None = None,
 ) -> str:
-    """The page. ``rows`` are the errors of persons, ``units`` those of housing units where the run had them.
+    """The page. ``rows`` are the errors of persons, ``others`` those of other universes, by name.
 
     With ``shown`` and the true answers for each of its keys it has distributions, the worst places and a look-up.
     It needs no network and no other file. The same arguments give the same page.
@@ -39,7 +40,7 @@ def html(
         rows=rows,
         totals=totals,
         detailed={r.level: r for r in persons if r.query == "detailed" and r.source == "postprocessed"},
-        units=_pairs(r for r in units if r.bin == "all"),
+        others={called(u): _pairs(r for r in rs if r.bin == "all") for u, rs in (others or {}).items()},
         total_figure=Markup(figures.total_by_level(persons)),
         spread_figures=_all(error_figures.spread_of_totals(*both) if both else ()),
         query_figures=_all(figures.queries_by_level(persons)),

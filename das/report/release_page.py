@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
+from das.model.universe import PERSONS, called
 from das.report import lookup, release_figures
-from das.report.answers import RECORDS, SMALL, Answers, Shown
+from das.report.answers import SMALL, Answers, Shown
 from das.report.facts import Facts
 from das.report.release_figures import Measured
 from das.report.template import environment
@@ -29,7 +30,7 @@ def release_html(
 
     The same arguments give the same page: it holds no time and no name of a machine.
     """
-    persons = draws["persons"]
+    persons = draws[PERSONS]
     page = environment().get_template("release.html")
     return page.render(
         confidential=False,
@@ -37,7 +38,7 @@ def release_html(
         levels=[(lv, shown.spine.units(lv)) for lv in shown.spine.levels],
         says=says,
         privacy_page=privacy_page,
-        plans={RECORDS.get(universe, universe): _grid(rows) for universe, rows in draws.items()},
+        plans={called(universe): _grid(rows) for universe, rows in draws.items()},
         budget_figures=[Markup(f) for f in release_figures.budget(persons)],
         scale_figure=Markup(release_figures.scales(persons)),
         totals=[_total(shown.total(u, lv)) for u in shown.universes for lv in shown.spine.levels],

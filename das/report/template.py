@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import jinja2
 
 from das.model.labels import level_words
+from das.model.universe import called
 from das.report.facts import Epsilon
 
 
@@ -21,7 +22,7 @@ def environment() -> jinja2.Environment:
         lstrip_blocks=True,
     )
     filters = (figure, upward, whole, signed, clock, by_delta)
-    out.filters |= {f.__name__: f for f in filters} | {"words": level_words}
+    out.filters |= {f.__name__: f for f in filters} | {"words": level_words, "called": called}
     return out
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -14,12 +14,24 @@ from pydantic import BaseModel, ValidationError
 
 from das.errors import SpecError
 from das.model.budget import Plan
+from das.model.universe import Universe
 from das.spec.run import RunSpec
 
+#: Tables by the names that earlier configurations give them.
+RENAMED = {"units": "housing"}
 
-def parse(text: str, *, where: str, overrides: Sequence[str] = (), folder: Path | None = None) -> RunSpec:
+
+def parse(
+    text: str,
+    *,
+    where: str,
+    overrides: Sequence[str] = (),
+    folder: Path | None = None,
+    note: Callable[[str], None] | None = None,
+) -> RunSpec:
     """A checked specification from TOML ``text``. ``overrides`` are ``dotted.key=value``; ``folder`` is what the
-    ``data.path`` of the text is relative to, where that is not the folder of the command.
+    ``data.path`` of the text is relative to, where that is not the folder of the command. ``note`` is called with what
+    was read otherwise than it is written.
 
     Raises :class:`SpecError`, once, with every fault that was found and the key of each.
     """
@@ -29,6 +41,13 @@ def parse(text: str, *, where: str, overrides: Sequence[str] = (), folder: Path 
         raise SpecError(f"not valid TOML: {error}", where=where, remedy="mend that line") from None
     if folder is not None:
         tree["data"]["path"] = [str(folder / p) for p in tree["data"]["path"]]
+    for old, new in RENAMED.items():
+        if old in tree:
+            if new in tree:
+                raise SpecError(f"[{old}] and [{new}] are one table", where=where, remedy=f"keep [{new}]")
+            tree[new] = tree.pop(old)
+            if note is not None:
+                note(f"{where}: the table [{old}] is read as [{new}]; rename it")
     for item in overrides:
         _override(tree, item)
     _one_total(tree, {item.partition("=")[0].strip() for item in overrides})
@@ -48,23 +67,40 @@ def dump(spec: RunSpec) -> str:
 
 
 def budget_toml(spec: RunSpec, universe: str, plan: Plan) -> str:
-    """The tables of ``spec`` that make ``plan`` the plan of ``universe``. The housing units' budget is relative to the
-    persons': with another total of these it is written too, so that the units stay as they are."""
+    """The tables of ``spec`` that make ``plan`` the plan of ``universe``. Budgets of the others are relative to the
+    persons': with another total of these they are written too, so that these universes stay as they are."""
     sums = {d.level: sum(e.cost for e in plan.at(d.level)) for d in plan.draws}
     shares = {
         "levels": {level: str(cost / plan.cost) for level, cost in sums.items()},
         "queries": {level: {d.query: str(d.cost / sums[level]) for d in plan.at(level)} for level in sums},
     }
-    if universe == "units":
-        return tomli_w.dumps({"units": {"budget": {"relative": str(plan.cost / spec.persons.plan.cost)} | shares}})
+    changed = spec.universe(universe)
+    if changed.table:
+        return tomli_w.dumps(_nested(changed, {"relative": str(plan.cost / spec.persons.plan.cost)} | shares))
     b = spec.budget
     tree: dict[str, Any] = {
         "budget": {plan.mechanism.currency: str(plan.cost), "neighbours": b.neighbours, "delta": str(b.delta),
                    "mechanism": b.mechanism} | shares
     }  # fmt: skip
-    if spec.housing is not None:
-        tree["units"] = {"budget": {"relative": str(spec.housing.plan.cost / plan.cost)}}
+    for u in spec.universes[1:]:
+        _merge(tree, _nested(u, {"relative": str(u.plan.cost / plan.cost)}))
     return tomli_w.dumps(tree)
+
+
+def _nested(universe: Universe, budget: dict[str, Any]) -> dict[str, Any]:
+    """The budget at its place in the configuration."""
+    tree: dict[str, Any] = budget
+    for name in reversed(universe.key("budget").split(".")):
+        tree = {name: tree}
+    return tree
+
+
+def _merge(into: dict[str, Any], tree: dict[str, Any]) -> None:
+    for key, value in tree.items():
+        if key in into:
+            _merge(into[key], value)
+        else:
+            into[key] = value
 
 
 def digest(spec: RunSpec) -> str:
@@ -76,7 +112,8 @@ def _override(tree: dict[str, Any], item: str) -> None:
     key, equals, raw = item.partition("=")
     if not equals or not key.strip():
         raise SpecError(f"{item!r} is not KEY=VALUE", where="--set", remedy="write for instance budget.rho=1/2")
-    parts = key.strip().split(".")
+    first, *rest = key.strip().split(".")
+    parts = [RENAMED.get(first, first), *rest]
     node = tree
     for p in parts[:-1]:
         node = node.setdefault(p, {})

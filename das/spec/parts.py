@@ -202,24 +202,25 @@ class BudgetPart(Part):
         return Target(self.epsilon, self.delta, self.calibration)
 
 
-class UnitsBudget(Part):
-    """``[units.budget]``: as ``[budget]``, for housing units."""
+class RelativeBudget(Part):
+    """``[housing.budget]``: as ``[budget]``, for housing units."""
 
     relative: Exact
-    """The units' total as a multiple of the persons', so that a rerun at another budget moves both."""
+    """The universe's total as a multiple of the persons', so that a rerun at another budget moves both."""
     levels: dict[str, Exact]
     """The share of each level; they sum to exactly 1."""
     queries: dict[str, dict[str, Exact]]
     """The share of each query in its level."""
 
 
-class Units(Part):
-    """``[units]``: housing units, a second universe over the same tree. Absent: persons only."""
+class Housing(Part):
+    """``[housing]``: housing units, a second universe over the same tree. Absent: none. Earlier configurations call this
+    table ``[units]``, which is still read."""
 
     schema_: Literal["h1"] = Field(default="h1", alias="schema")
     """Vacant or occupied."""
-    budget: UnitsBudget
-    """The units' own budget."""
+    budget: RelativeBudget
+    """The housing units' own budget."""
 
 
 class Estimation(Part):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from itertools import pairwise
@@ -16,35 +15,25 @@ from das.accounting.statement import Terms
 from das.errors import SpecError
 from das.model.budget import Allocation, Mechanism, Neighbours, Plan
 from das.model.schema import H1, Schema
+from das.model.universe import HOUSING, PERSONS, Exact, Universe
 from das.spec.parts import (
     BudgetPart,
     Constraints,
     Data,
     Estimation,
     Geography,
+    Housing,
     Output,
     Part,
+    RelativeBudget,
     RoundingPart,
     Run,
     SchemaPart,
-    Units,
-    UnitsBudget,
 )
 
 _FILE_NAME = re.compile(r"[^./\\\x00-\x1f][^/\\\x00-\x1f]*")
 ALL = "*"  #: in a pass: every measured query that no earlier pass has
-
-
-@dataclass(frozen=True)
-class Universe:
-    """One kind of record: its schema, plan and passes."""
-
-    name: str
-    schema: Schema
-    plan: Plan
-    passes: Mapping[str, tuple[tuple[str, ...], ...]]
-    chain: tuple[str, ...]
-    objective: str = "nearest"
+Passes = Mapping[str, tuple[tuple[str, ...], ...]]
 
 
 #: Chains of nested queries for rounding, fine to coarse; the Bureau's for the redistricting schema.
@@ -62,7 +51,7 @@ class RunSpec(Part):
     schema_: SchemaPart = Field(alias="schema")
     geography: Geography
     budget: BudgetPart
-    units: Units | None = None
+    housing: Housing | None = None
     estimation: Estimation = Estimation()
     rounding: RoundingPart = RoundingPart()
     constraints: Constraints = Constraints()
@@ -76,20 +65,33 @@ class RunSpec(Part):
     def persons(self) -> Universe:
         total = self.budget.total
         assert total is not None, "a budget that calibrate() has yet to find"
-        return self._universe("persons", self.schema_built, total, self.budget)
-
-    @cached_property
-    def housing(self) -> Universe | None:
-        if self.units is None:
-            return None
-        b = self.units.budget
-        if b.relative <= 0:
-            raise SpecError(f"relative is {b.relative}, not positive", where="units.budget.relative")
-        return self._universe("units", H1, self.persons.plan.cost * b.relative, b)
+        c = self.constraints
+        plan = self._plan(self.schema_built, total, self.budget, "budget")
+        written = self.rounding.chain
+        return Universe(
+            PERSONS, self.schema_built, plan, self._passes(plan, self.estimation.passes, "estimation.passes"),
+            CHAINS.get(self.schema_built.name, ()) if written is None else written, self.rounding.objective,
+            Exact(c.total, c.housing_units, c.group_quarters),
+        )  # fmt: skip
 
     @cached_property
     def universes(self) -> tuple[Universe, ...]:
-        return (self.persons,) if self.housing is None else (self.persons, self.housing)
+        """Persons, and what else is counted over the same tree."""
+        out = [self.persons]
+        if self.housing is not None:
+            plan = self._relative(H1, self.housing.budget, "housing.budget")
+            out.append(Universe(
+                HOUSING, H1, plan, self._passes(plan, {}, ""), (), self.rounding.objective,
+                Exact(self.geography.levels[-1]), table="housing", letter="U", facilities=True,
+            ))  # fmt: skip
+        return tuple(out)
+
+    def universe(self, name: str) -> Universe:
+        """By its name, or by the name of its table in the configuration. Raises :class:`SpecError`."""
+        for u in self.universes:
+            if name in (u.name, u.table.rpartition(".")[2] or u.name):
+                return u
+        raise SpecError(f"there is no universe {name!r}", remedy=f"it has {', '.join(u.name for u in self.universes)}")
 
     @cached_property
     def terms(self) -> Terms:
@@ -105,7 +107,7 @@ class RunSpec(Part):
         target = self.budget.target
         if target is None or self.budget.rho is not None:
             return self
-        shape = self._universe("persons", self.schema_built, Fraction(1), self.budget).plan
+        shape = self._plan(self.schema_built, Fraction(1), self.budget, "budget")
         return self.model_copy(update={"budget": self.budget.model_copy(update={"rho": target.rho(shape)})})
 
     def check(self) -> RunSpec:
@@ -149,8 +151,12 @@ class RunSpec(Part):
                 raise SpecError(f"{name!r} does not tell the groups of {after!r} apart", where="rounding.chain",
                                 remedy="nest the queries, fine to coarse, each naming the dwelling attribute")  # fmt: skip
 
-    def _universe(self, name: str, schema: Schema, total: Fraction, part: BudgetPart | UnitsBudget) -> Universe:
-        where = "budget" if name == "persons" else "units.budget"
+    def _relative(self, schema: Schema, part: RelativeBudget, where: str) -> Plan:
+        if part.relative <= 0:
+            raise SpecError(f"relative is {part.relative}, not positive", where=f"{where}.relative")
+        return self._plan(schema, self.persons.plan.cost * part.relative, part, where)
+
+    def _plan(self, schema: Schema, total: Fraction, part: BudgetPart | RelativeBudget, where: str) -> Plan:
         levels = self.geography.levels
         if missing := [lv for lv in levels if lv not in part.levels]:
             raise SpecError(f"level {missing[0]!r} of geography.levels has no share", where=f"{where}.levels",
@@ -169,20 +175,22 @@ class RunSpec(Part):
             allocation = Allocation(ordered, part.queries)
         except SpecError as error:
             raise SpecError(error.what, where=str(error.where).replace("budget", where, 1)) from None
-        plan = Plan.of(total, Mechanism(self.budget.mechanism), Neighbours(self.budget.neighbours), allocation)
-        passes = {lv: self._passes(lv, tuple(part.queries[lv]), name) for lv in levels}
-        written = () if name == "units" else self.rounding.chain
-        chain = CHAINS.get(schema.name, ()) if written is None else written
-        return Universe(name, schema, plan, passes, chain, self.rounding.objective)
+        return Plan.of(total, Mechanism(self.budget.mechanism), Neighbours(self.budget.neighbours), allocation)
 
-    def _passes(self, level: str, measured: tuple[str, ...], universe: str) -> tuple[tuple[str, ...], ...]:
-        """The passes of a level: written out, ``default``, or all queries at once. ``*`` is the rest."""
-        if universe == "units":
-            return (measured,)
-        written = self.estimation.passes.get(level, self.estimation.passes.get("default", ((ALL,),)))
-        where = f"estimation.passes.{level if level in self.estimation.passes else 'default'}"
+    def _passes(self, plan: Plan, given: Passes, where: str) -> dict[str, tuple[tuple[str, ...], ...]]:
+        """The passes of each level: written out, ``default``, or all queries at once."""
+        return {
+            lv: self._passes_of(lv, tuple(d.query for d in plan.at(lv)), given, where) for lv in self.geography.levels
+        }
+
+    def _passes_of(
+        self, level: str, measured: tuple[str, ...], given: Passes, where: str
+    ) -> tuple[tuple[str, ...], ...]:
+        """``*`` is the rest."""
+        written = given.get(level, given.get("default", ((ALL,),)))
+        where = f"{where}.{level if level in given else 'default'}"
         named = [q for p in written for q in p if q != ALL]
-        if unknown := [q for q in named if q not in measured and level in self.estimation.passes]:
+        if unknown := [q for q in named if q not in measured and level in given]:
             raise SpecError(f"{unknown[0]!r} is not measured at {level!r}", where=where)
         if len(set(named)) != len(named):
             raise SpecError("a query occurs in two passes", where=where)

@@ -34,10 +34,10 @@ Tract = "1/4"
 Block_Group = "1/4"
 Block = "1/4"
 {queries}
-[units]
-[units.budget]
+[housing]
+[housing.budget]
 relative = "1/30"
-[units.budget.levels]
+[housing.budget.levels]
 County = "1/4"
 Tract = "1/4"
 Block_Group = "1/4"
@@ -52,7 +52,7 @@ def county(rho: str) -> str:
     return COUNTY.format(
         rho=rho,
         queries="".join(f"[budget.queries.{lv}]\n{shares}" for lv in levels),
-        units="".join(f'[units.budget.queries.{lv}]\ndetailed = "1"\n' for lv in levels),
+        units="".join(f'[housing.budget.queries.{lv}]\ndetailed = "1"\n' for lv in levels),
     )
 
 

@@ -30,7 +30,7 @@ def rows_of(true, out, areas=()):
     )
     known = {"State": Confidential(from_dense(true.sum(axis=0)[None])), "Block": Confidential(from_dense(true))}
     made = {"State": from_dense(out.sum(axis=0)[None]), "Block": from_dense(out)}
-    return evaluate_tables(known, made, spine, TOY, "persons", areas)
+    return evaluate_tables(known, made, spine, published(TOY), areas)
 
 
 def test_by_hand():

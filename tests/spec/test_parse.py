@@ -59,17 +59,17 @@ total = 1
 """
 
 UNITS = """
-[units.budget]
+[housing.budget]
 relative = "1/10"
-[units.budget.levels]
+[housing.budget.levels]
 US = "1/3"
 State = "1/3"
 Block = "1/3"
-[units.budget.queries.US]
+[housing.budget.queries.US]
 detailed = 1
-[units.budget.queries.State]
+[housing.budget.queries.State]
 detailed = 1
-[units.budget.queries.Block]
+[housing.budget.queries.Block]
 detailed = 1
 """
 
@@ -161,7 +161,6 @@ def test_a_configuration_becomes_a_plan() -> None:
         "Block": (("total",),),
     }
     assert spec.universes == (spec.persons,)
-    assert spec.housing is None
 
 
 def test_levels_are_measured_in_the_order_of_the_geography() -> None:
@@ -172,11 +171,21 @@ def test_levels_are_measured_in_the_order_of_the_geography() -> None:
 def test_units_have_a_multiple_of_the_persons_budget() -> None:
     for rho in ("5/2", "1"):
         spec = read(BASE + UNITS, f"budget.rho={rho}")
-        assert spec.housing is not None
-        assert [u.name for u in spec.universes] == ["persons", "units"]
-        assert spec.housing.plan.cost == Fraction(rho) / 10
-        assert spec.housing.passes == dict.fromkeys(("US", "State", "Block"), (("detailed",),))
-        assert spec.housing.chain == ()
+        persons, units = spec.universes
+        assert (persons.name, units.name, units.records) == ("persons", "units", "housing units")
+        assert units.plan.cost == Fraction(rho) / 10
+        assert units.passes == dict.fromkeys(("US", "State", "Block"), (("detailed",),))
+        assert units.chain == ()
+        assert spec.universe("housing") is spec.universe("units") is units
+
+
+def test_the_table_units_of_earlier_configurations_is_housing() -> None:
+    earlier, said = UNITS.replace("[housing", "[units"), []
+    spec = parse(BASE + earlier, where="old.toml", note=said.append, overrides=["units.budget.relative=1/20"])
+    assert spec == read(BASE + UNITS, "housing.budget.relative=1/20")
+    assert said == ["old.toml: the table [units] is read as [housing]; rename it"]
+    with pytest.raises(SpecError, match=r"\[units\] and \[housing\] are one table"):
+        read(BASE + UNITS + earlier)
 
 
 def test_a_schema_of_ones_own() -> None:
@@ -240,7 +249,7 @@ def test_a_dumped_specification_reads_back_as_itself(text: str) -> None:
     assert digest(again) == digest(spec)
     assert dump(again) == dump(spec)
     assert again.persons == spec.persons
-    assert again.housing == spec.housing
+    assert again.universes == spec.universes
     assert again.data.path == ()
     assert again.model_dump(exclude={"data": {"path"}}) == spec.model_dump(exclude={"data": {"path"}})
     tomllib.loads(dump(spec))
@@ -297,7 +306,7 @@ def test_a_specification_is_frozen() -> None:
         (change("[geography]", "[geografy]"), "geografy", "geography"),
         (change("[run]", "[run]\nsed = 1"), "run.sed", "seed"),
         (change("[constraints]", "[constraints]\nhousing_unit = true"), "constraints.housing_unit", "housing_units"),
-        (change("relative", "relativ", BASE + UNITS), "units.budget.relativ", "relative"),
+        (change("relative", "relativ", BASE + UNITS), "housing.budget.relativ", "relative"),
         (change("[schema]", "[schema]\nname_ = 1"), "schema.name_", "name"),
     ],
 )
@@ -365,12 +374,12 @@ def test_several_faults_are_reported_together() -> None:
         (change('name = "small"', 'name = ""'), ["run.name"]),
         (change('"pl94-2010"', '"table"'), ["data.columns goes with the reader 'table'"]),
         (change("[data]", "[data]\ncolumns = {}"), ["data.columns goes with the reader 'table'"]),
-        (change('relative = "1/10"', "relative = 0", BASE + UNITS), ["units.budget.relative", "0, not positive"]),
-        (change('relative = "1/10"', "relative = 0.1", BASE + UNITS), ["units.budget.relative: 0.1 is a float"]),
-        (change("[units.budget]", '[units]\nschema = "h2"\n[units.budget]', BASE + UNITS), ["units.schema"]),
-        (change("[units.budget.levels]\nUS", "[units.budget.levels]\nUK", BASE + UNITS), ["units.budget.levels", "'US'"]),
-        ((BASE + UNITS).replace('US = "1/3"\nState', 'US = "1/6"\nState'), ["units.budget.levels", "sum to 5/6"]),
-        ((BASE + UNITS).replace("US]\ndetailed = 1", "US]\nhhgq = 1"), ["units.budget.queries.US", "'hhgq' is neither"]),
+        (change('relative = "1/10"', "relative = 0", BASE + UNITS), ["housing.budget.relative", "0, not positive"]),
+        (change('relative = "1/10"', "relative = 0.1", BASE + UNITS), ["housing.budget.relative: 0.1 is a float"]),
+        (change("[housing.budget]", '[housing]\nschema = "h2"\n[housing.budget]', BASE + UNITS), ["housing.schema"]),
+        (change("[housing.budget.levels]\nUS", "[housing.budget.levels]\nUK", BASE + UNITS), ["housing.budget.levels", "'US'"]),
+        ((BASE + UNITS).replace('US = "1/3"\nState', 'US = "1/6"\nState'), ["housing.budget.levels", "sum to 5/6"]),
+        ((BASE + UNITS).replace("US]\ndetailed = 1", "US]\nhhgq = 1"), ["housing.budget.queries.US", "'hhgq' is neither"]),
     ],
 )  # fmt: skip
 def test_each_fault_is_named_where_it_is(text: str, parts: list[str]) -> None:

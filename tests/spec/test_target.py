@@ -75,9 +75,8 @@ def test_a_rho_that_misses_the_target_is_refused_and_one_that_meets_it_kept() ->
 def test_units_move_with_what_was_found() -> None:
     """The target is about persons."""
     spec, alone = read(TARGET + UNITS), read(TARGET)
-    assert spec.housing is not None
     assert spec.persons.plan == alone.persons.plan
-    assert spec.housing.plan.cost == spec.persons.plan.cost / 10
+    assert spec.universe("housing").plan.cost == spec.persons.plan.cost / 10
 
 
 @pytest.mark.parametrize("overrides, rho, calibration", [
@@ -102,8 +101,7 @@ def test_a_sweep_leaves_the_target_behind() -> None:
     one = scaled(read(TARGET + UNITS), Fraction(9), "nine")
     assert one.persons.plan.cost == 9
     assert one.budget.target is None
-    assert one.housing is not None
-    assert one.housing.plan.cost == Fraction(9, 10)
+    assert one.universe("housing").plan.cost == Fraction(9, 10)
 
 
 @pytest.mark.parametrize("old, new, words", [

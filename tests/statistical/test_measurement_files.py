@@ -37,7 +37,7 @@ def text(root: Path) -> str:
 def parsed(text: str, kind: str) -> spec.RunSpec:
     if kind == "geometric":
         text = text.replace('rho = "293764/114921"\n', "")
-        text = text[: text.index("[units]")]
+        text = text[: text.index("[housing]")]
     return spec.parse(text, where="c", overrides=KINDS[kind])
 
 

@@ -1,0 +1,75 @@
+"""A universe: one kind of record, and everything that the stages ask of it.
+
+Persons are always there and come first; housing units, and any that a configuration defines, are counted over the
+same tree, measured and post-processed each by itself. What differs between them is in these values: no code asks for
+a universe by its name but to say where persons, the first of them, lie.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from das.model.budget import Plan
+from das.model.schema import Schema
+
+PERSONS = "persons"
+HOUSING = "units"
+
+#: How a reader calls the records of a universe, where that is not its name.
+_CALLED = {HOUSING: "housing units"}
+
+
+@dataclass(frozen=True)
+class Exact:
+    """What of a universe is published exactly: the totals of level ``total`` and of those above it, and what its
+    dwellings say of their inhabitants. ``None`` and ``False``: nothing."""
+
+    total: str | None = None
+    housing_units: bool = False
+    group_quarters: bool = False
+
+
+@dataclass(frozen=True)
+class Universe:
+    """``name`` stands in the ledger, the statement and the names of files; ``table`` is where the configuration
+    speaks of it (empty for persons); ``letter`` begins the names of its tables. With ``facilities`` its microdata list
+    the group quarters that bound the persons, as published."""
+
+    name: str
+    schema: Schema
+    plan: Plan
+    passes: Mapping[str, tuple[tuple[str, ...], ...]]
+    chain: tuple[str, ...]
+    objective: str = "nearest"
+    exact: Exact = Exact()
+    table: str = ""
+    letter: str = "T"
+    facilities: bool = False
+
+    @property
+    def records(self) -> str:
+        """How a reader calls its records."""
+        return called(self.name)
+
+    def key(self, below: str) -> str:
+        """A key of the configuration: ``budget`` is ``housing.budget`` for housing units."""
+        return f"{self.table}.{below}" if self.table else below
+
+
+def called(name: str) -> str:
+    """How a reader calls the records of the universe ``name``.
+
+    >>> called("units"), called("rented_dwellings")
+    ('housing units', 'rented dwellings')
+    """
+    return _CALLED.get(name, name.replace("_", " "))
+
+
+def beside(stem: str, name: str) -> str:
+    """The name of a file or folder of a universe: persons have it for themselves.
+
+    >>> beside("nmf", "persons"), beside("nmf", "units")
+    ('nmf', 'nmf-units')
+    """
+    return stem if name == PERSONS else f"{stem}-{name}"
