@@ -49,15 +49,15 @@ def assess(spec: RunSpec, directory: RunDirectory, run: Assessed, progress: Prog
         rows[u.name] = evaluate(run.truth[u.name], held, run.spine, u.schema)
         tabulated = published(u.schema, u.letter)
         tables += evaluate_tables(run.truth[u.name], run.published[u.name], run.spine, tabulated, run.areas)
-        errors_csv.write(directory.errors_of(u.name), rows[u.name])
-    folder, lowest = directory.errors.parent, run.spine.levels[-1]
-    rows_csv.write_rows(folder / "tables.csv", TableRow, tables)
+        errors_csv.write(directory.errors_of(u.name), rows[u.name], private=spec.run.private)
+    folder, lowest, private = directory.errors.parent, run.spine.levels[-1], spec.run.private
+    rows_csv.write_rows(folder / "tables.csv", TableRow, tables, private=private)
     odd = impossible(
         {name: levels[lowest].open(REASON) for name, levels in run.truth.items()},
         {name: levels[lowest] for name, levels in run.published.items()},
         {u.name: u.schema for u in spec.universes}, lowest,
     )  # fmt: skip
-    rows_csv.write_rows(folder / "impossible.csv", ImpossibleRow, odd)
+    rows_csv.write_rows(folder / "impossible.csv", ImpossibleRow, odd, private=private)
     areas_file.write(folder / "areas.parquet", run.areas)
     return rows
 

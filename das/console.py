@@ -14,6 +14,7 @@ from rich.table import Table
 from das.accounting.margins import PlanRow
 from das.evaluate import Headline
 from das.model.budget import Plan
+from das.model.not_private import WITHOUT
 from das.model.result import Comparison
 from das.report.privacy import bound
 
@@ -93,7 +94,11 @@ def compare_table(rows: Sequence[Comparison], title: str) -> Table:
 
 
 def plan_table(
-    name: str, plans: Mapping[str, Plan], rows: Mapping[str, Sequence[PlanRow]], promise: Mapping[str, Any]
+    name: str,
+    plans: Mapping[str, Plan],
+    rows: Mapping[str, Sequence[PlanRow]],
+    promise: Mapping[str, Any],
+    private: bool,
 ) -> Group:
     tables: list[Any] = []
     for universe, plan in plans.items():
@@ -111,16 +116,17 @@ def plan_table(
             previous = r.level
             table.add_row(r.level, r.query, f"{float(r.cost):.6g}", f"{float(r.scale):,.5g}", f"±{r.margin:,}")
         tables.append(table)
-    return Group(*tables, *(line for name, each in promise.items() for line in _promise(name, each)))
+    return Group(*tables, *(line for name, each in promise.items() for line in _promise(name, each, private)))
 
 
-def _promise(name: str, promise: Mapping[str, Any]) -> list[str]:
+def _promise(name: str, promise: Mapping[str, Any], private: bool) -> list[str]:
+    void = "" if private else f"  ({WITHOUT})"
     if "rho" not in promise:
-        return [f"{name}: epsilon = {promise['epsilon']}, delta = 0"]
-    lines = [f"{name}: rho = {promise['rho']}; implied epsilon sqrt(2 rho) = {promise['implied_epsilon']:.4g}"]
+        return [f"{name}: epsilon = {promise['epsilon']}, delta = 0{void}"]
+    lines = [f"{name}: rho = {promise['rho']}; implied epsilon sqrt(2 rho) = {promise['implied_epsilon']:.4g}{void}"]
     lines += [f"  epsilon {_exactly(e['pld'])} "
               f"at delta = {e['delta']}  (from rho alone: {bound(e['zcdp-tight'])}; "
-              f"looser conversion: {bound(e['zcdp-bun-steinke'])})" for e in promise["epsilon"]]  # fmt: skip
+              f"looser conversion: {bound(e['zcdp-bun-steinke'])}){void}" for e in promise["epsilon"]]  # fmt: skip
     return lines
 
 
@@ -143,10 +149,11 @@ def account_tables(account: Mapping[str, Any]) -> Group:
         )
     out: list[Any] = [head]
     for name, promise in account["guarantee"].items():
-        out += _promise(name, promise)
+        out += _promise(name, promise, account["private"])
     for universe, changes in account["changes"].items():
         at = f", at delta = {changes[0]['delta']}" if currency == "rho" else ""
-        table = Table(title=f"{universe}: what a change of one record can cost{at}", title_justify="left")
+        void = "" if account["private"] else f" ({WITHOUT})"
+        table = Table(title=f"{universe}: what a change of one record can cost{at}{void}", title_justify="left")
         table.add_column("what differs")
         for column in (currency, *(("epsilon, exact", "from rho alone") if currency == "rho" else ())):
             table.add_column(column, justify="right")
@@ -163,7 +170,7 @@ def account_tables(account: Mapping[str, Any]) -> Group:
     return Group(*out)
 
 
-def options_table(title: str, options: Sequence[Mapping[str, Any]], currency: str) -> Group:
+def options_table(title: str, options: Sequence[Mapping[str, Any]], currency: str, private: bool) -> Group:
     """Plans side by side: a column of margins for each plan and coverage, and below what each plan costs."""
     table = Table(title=title, title_justify="left")
     table.add_column("level", no_wrap=True)
@@ -185,7 +192,7 @@ def options_table(title: str, options: Sequence[Mapping[str, Any]], currency: st
     for o in options:
         lines.append(f"{o['name']}: {o['says']}")
         lines.append(f"  {currency} = {o[currency]} (about {float(Fraction(o[currency])):.6g})")
-        lines += [f"  {line.strip()}" for line in _promise("", o["guarantee"])[1:]]
+        lines += [f"  {line.strip()}" for line in _promise("", o["guarantee"], private)[1:]]
     return Group(table, *lines)
 
 

@@ -21,6 +21,7 @@ from das.files.ledger import LedgerFile, digest_of, digests
 from das.files.run_directory import RunDirectory
 from das.measure import measure
 from das.model.budget import Event, Ledger
+from das.model.not_private import marked
 from das.model.spine import Spine
 from das.noise import entropy
 from das.preparation import Prepared
@@ -42,7 +43,8 @@ class Measured:
 def begin(spec: RunSpec, prepared: Prepared, directory: RunDirectory) -> None:
     """Make the folder of a run, and write down what it is to measure."""
     directory.create()
-    run_directory.write_json(directory.inputs, {"inputs": [asdict(s) for s in prepared.sources]})
+    inputs = marked({"inputs": [asdict(s) for s in prepared.sources]}, spec.run.private)
+    run_directory.write_json(directory.inputs, inputs)
     run_directory.write_text(directory.release / "spec.toml", specification.dump(spec))
     spine_file.write(directory.release / "spine.parquet", prepared.spine)
 
@@ -99,7 +101,7 @@ def _measured(
         progress.stage(f"measure {u.name}", len(prepared.spine))
         for level in prepared.spine.levels:
             if (u.name, level) not in kept:
-                book.begin(u.name, level)
+                book.begin(u.name, level, noise.name)
                 noisy = measure(prepared.truth[u.name][level], level, u.name, u.schema, prepared.spine, u.plan,
                                 noise.of(f"{u.name}/{level}"), ledger)  # fmt: skip
                 folder = nmf.write(directory.nmf(u.name), level, u.schema, prepared.spine, noisy)

@@ -27,6 +27,7 @@ from das.files import published_layout, run_directory, truth
 from das.files.run_directory import RunDirectory
 from das.measuring import Measured, begin, check_same, measure_release
 from das.model.histogram import Histogram
+from das.model.not_private import marked
 from das.model.release import Release
 from das.model.result import ErrorRow
 from das.model.universe import PERSONS
@@ -134,10 +135,9 @@ def finish(
             true = _true_answers(spec, shown, prepared.truth)
             others = {u: rs for u, rs in rows.items() if u != PERSONS}
             run_directory.write_text(directory.report, html(rows[PERSONS], page, others, shown, true))
-    directory.write_manifest(
+    directory.write_manifest(marked(
         {
             "name": spec.run.name,
-            "private": measured.private,
             "entropy": measured.entropy,
             "version": __version__,
             "spec_digest": specification.digest(spec),
@@ -147,7 +147,8 @@ def finish(
             "certificates": _certificates(certificates),
             "outputs": directory.digests(),
         },
-    )
+        measured.private,
+    ))  # fmt: skip
     return Outcome(directory, rows, stages.seconds)
 
 
@@ -180,16 +181,14 @@ def _estimate_from(
     privacy = run_directory.read_json(release / "privacy.json")
     run_directory.write_text(directory.release / "privacy.html", privacy_page(privacy, opened.spec.run.name))
     _, certificates = _post_process(release, directory.release, pool, stages, progress)
-    source = {
+    source: dict[str, object] = {
         "name": opened.spec.run.name,
-        "private": privacy["private"],
         "release": str(given),
         "spec_digest": specification.digest(opened.spec),
     }
-    directory.write_manifest(
-        source | {"version": __version__, "stages": stages.done,
-                  "certificates": _certificates(certificates), "outputs": directory.digests()},
-    )  # fmt: skip
+    source |= {"version": __version__, "stages": stages.done,
+               "certificates": _certificates(certificates), "outputs": directory.digests()}  # fmt: skip
+    directory.write_manifest(marked(source, privacy["private"]))
     return Outcome(directory, {}, stages.seconds, tuple(privacy.get("notes", ())))
 
 

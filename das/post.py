@@ -236,7 +236,7 @@ def publish(release: Opened, universe: Universe, result: Release, out: Path, pro
     h = result.histograms[lowest]
     structures = _structures(release) if universe.facilities else None
     microdata.write(folder, h, codes, universe.schema, universe.name, structures=structures,
-                    build=release.spec.run.name, csv=release.spec.output.csv)  # fmt: skip
+                    build=release.spec.run.name, csv=release.spec.output.csv, private=release.spec.run.private)  # fmt: skip
     if not microdata_reading.read(folder, universe.schema, codes).same_as(h):
         raise PrivacyError("the microdata do not tabulate to the histogram they were made from", where=folder)
     if not release.spec.output.tables:
@@ -244,7 +244,8 @@ def publish(release: Opened, universe: Universe, result: Release, out: Path, pro
     progress.stage(f"tables: {universe.name}", len(spine))
     published = tables.published(universe.schema, universe.letter)
     for level, level_codes in zip(spine.levels, spine.codes, strict=True):
-        published_tables.write(out / "tables", level, level_codes, published, result.histograms[level])
+        published_tables.write(out / "tables", level, level_codes, published, result.histograms[level],
+                               private=release.spec.run.private)  # fmt: skip
         progress.advance()
 
 

@@ -21,6 +21,7 @@ from das.files import errors_csv, sweep_csv
 from das.files.run_directory import RunDirectory, check_sweep, create_private, read_json, write_json, write_text
 from das.measuring import Measured, begin, check_same, measure_release
 from das.model.budget import Mechanism
+from das.model.not_private import marked
 from das.model.result import SummaryRow, SweepRow
 from das.model.universe import PERSONS
 from das.pipeline import Made, finish, post_processed, scaled
@@ -105,7 +106,8 @@ def sweep(
         for run, rows in _rows(runs, prepared, workers):
             found[run.directory.root] = rows
             progress.advance()
-            sweep_csv.write(out / "sweep.csv", [x for r in runs for x in found.get(r.directory.root, ())])
+            sweep_csv.write(out / "sweep.csv", [x for r in runs for x in found.get(r.directory.root, ())],
+                            private=spec.run.private)  # fmt: skip
     rows = [x for r in runs for x in found[r.directory.root]]
     return _written(spec, runs, rows, out)
 
@@ -176,7 +178,7 @@ def _written(spec: RunSpec, runs: Sequence[_Run], rows: Sequence[SweepRow], out:
     means: list[SummaryRow] = summary(rows)
     together = _statement(spec, runs)
     swept = Swept(out / "sweep.csv", out / "summary.csv", out / "sweep.html", out / "privacy.json", rows)
-    sweep_csv.write_summary(swept.summary, means)
+    sweep_csv.write_summary(swept.summary, means, private=spec.run.private)
     write_json(swept.statement, together)
     write_text(swept.page, sweep_page(means, spec.run.name, spec.persons.plan, together))
     return swept
@@ -193,8 +195,8 @@ def _statement(spec: RunSpec, runs: Sequence[_Run]) -> dict[str, Any]:
         for r, s in zip(runs, statements, strict=True)
     ]  # fmt: skip
     total = sum((Fraction(line[currency]) for line in lines), Fraction(0))
-    out: dict[str, Any] = {"what_this_means": WARNING, "private": all(s["private"] for s in statements),
-                           "runs": lines, currency: {"total": str(total)}}  # fmt: skip
+    out = marked({"what_this_means": WARNING, "runs": lines, currency: {"total": str(total)}},
+                 all(s["private"] for s in statements))  # fmt: skip
     if mechanism is Mechanism.DISCRETE_GAUSSIAN:
         out["epsilon"] = {"delta": decimal(spec.budget.delta), "zcdp-tight": tight(total, spec.budget.delta)}
     return out

@@ -16,6 +16,7 @@ from das.accounting.guarantee import cost, decimal, epsilons, guarantees, noise
 from das.accounting.target import Target
 from das.model.budget import Draw, Event, Mechanism, Neighbours
 from das.model.constraint import Constraint, Kind
+from das.model.not_private import marked
 from das.model.schema import Schema
 from das.model.universe import PERSONS
 
@@ -96,7 +97,7 @@ def statement(
 ) -> dict[str, Any]:
     """The whole statement. ``outside`` are the lines of :func:`invariants`; ``digests`` are SHA-256 of published
     files by their names. All totals are exact sums of kept and lost draws."""
-    out = {"private": private, "entropy": entropy} | account(terms, drawn.every)
+    out = marked({"entropy": entropy} | account(terms, drawn.every), private)
     if terms.mechanism is Mechanism.DISCRETE_GAUSSIAN:
         together = noise((e for es in drawn.every.values() for e in es), terms.neighbours.sensitivity)
         out["curve"] = [epsilons(together, d) for d in CURVE]

@@ -7,16 +7,16 @@ from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
 
 import click
 
 from das import verify as verification
 from das.accounting.statement import account as account_of
-from das.cli.options import PATH, exact_option, guarded, json_option, load, release_of, set_option
+from das.cli.options import PATH, exact_option, guarded, json_option, load, release_of, set_option, warn
 from das.console import account_tables, console
 from das.errors import UserError
 from das.model.budget import Draw, Event
+from das.model.not_private import PLANNED, WARNING, marked
 
 
 class _PathFirst(click.Group):
@@ -60,10 +60,12 @@ def show(source: Path, changes: tuple[str, ...], delta: str | None, as_json: boo
         spec = load(source, changes)
         draws = {u.name: u.plan.draws for u in spec.universes}
     terms = spec.terms if at is None else replace(spec.terms, delta=at)
-    out: dict[str, Any] = {"name": spec.run.name} | account_of(terms, draws)
+    warning = WARNING if source.is_dir() else PLANNED
+    out = marked({"name": spec.run.name} | account_of(terms, draws), spec.run.private, warning)
     if as_json:
         click.echo(json.dumps(out, indent=2))
     else:
+        warn(spec.run.private, warning)
         console().print(account_tables(out))
 
 
@@ -78,10 +80,9 @@ def verify(run_dir: Path, as_json: bool) -> None:
     currency = next(c for c in ("rho", "epsilon") if c in said)
     total = said[currency]["total"]
     if as_json:
-        click.echo(json.dumps({"right": True, "private": said["private"], currency: said[currency],
-                               "draws": len(said["ledger"]), "digests": said["digests"]}))  # fmt: skip
+        out = {"right": True, currency: said[currency], "draws": len(said["ledger"]), "digests": said["digests"]}
+        click.echo(json.dumps(marked(out, said["private"])))
         return
+    warn(said["private"])
     click.echo(f"{len(said['ledger'])} draws, {len(said['digests'])} digests: the privacy statement is right; "
                f"total {total} (about {float(Fraction(total)):.6g})")  # fmt: skip
-    if not said["private"]:
-        click.echo("NOT PRIVATE: this run was seeded, and the statement says so.")

@@ -8,12 +8,13 @@ from pathlib import Path
 import click
 
 from das.assessment import evaluate_run
-from das.cli.options import PATH, config_argument, guarded, json_option, load, run_options
+from das.cli.options import PATH, config_argument, guarded, json_option, load, run_options, warn
 from das.console import Live, compare_table, console, headline_table
 from das.errors import UserError
 from das.evaluate import compared, headline
 from das.files import errors_csv
-from das.files.run_directory import RunDirectory, write_text
+from das.files.run_directory import RunDirectory, is_private, write_text
+from das.model.not_private import marked, marked_rows
 from das.model.result import Comparison
 from das.model.universe import PERSONS, called
 from das.post import open_release
@@ -33,10 +34,11 @@ def evaluate(run_dir: Path, areas: Path | None, as_json: bool) -> None:
     Writes errors.csv, tables.csv and impossible.csv into confidential/evaluation; docs/evaluation.md says what their
     columns mean.
     """
-    rows = evaluate_run(run_dir, areas=areas)
+    rows, private = evaluate_run(run_dir, areas=areas), is_private(run_dir)
     if as_json:
-        click.echo(json.dumps({u: [vars(r) for r in rs] for u, rs in rows.items()}))
+        click.echo(json.dumps({u: marked_rows(map(vars, rs), private) for u, rs in rows.items()}))
     else:
+        warn(private)
         console().print(headline_table(headline(rows[PERSONS])))
         click.echo(f"written: {RunDirectory(run_dir).errors}")
 
@@ -54,11 +56,12 @@ def compare(run_dir: Path, as_json: bool) -> None:
     names = [u.name for u in open_release(directory.release).spec.universes]
     every = {u: compared(errors_csv.read(directory.errors_of(u))) for u in names}
     persons = every[PERSONS]
-    page = directory.confidential / "compare.html"
-    write_text(page, compare_page(persons, str(directory.read_manifest()["name"])))
+    page, private = directory.confidential / "compare.html", is_private(run_dir)
+    write_text(page, compare_page(persons, str(directory.read_manifest()["name"]), private))
     if as_json:
-        click.echo(json.dumps({u: [vars(r) for r in rs] for u, rs in every.items()}))
+        click.echo(json.dumps({u: marked_rows(map(vars, rs), private) for u, rs in every.items()}))
         return
+    warn(private)
     for u, rows in every.items():
         title = "Noisy measurements against published counts" if u == PERSONS else called(u).capitalize()
         console().print(compare_table([r for r in rows if r.bin == "all"], title))
@@ -109,6 +112,7 @@ def sweep(
     written = (swept.table, swept.summary, swept.page, swept.statement)
     if as_json:
         names = ("table", "summary", "page", "statement")
-        click.echo(json.dumps(dict(zip(names, map(str, written), strict=True))))
+        click.echo(json.dumps(marked(dict(zip(names, map(str, written), strict=True)), spec.run.private)))
     else:
+        warn(spec.run.private)
         click.echo("written: " + "\n         ".join(map(str, written)))

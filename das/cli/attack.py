@@ -15,13 +15,21 @@ import numpy as np
 
 from das import tables
 from das.assessment import truth_of
-from das.cli.options import PATH, guarded, json_option
+from das.cli.options import PATH, guarded, json_option, warn
 from das.console import console, records_table
 from das.errors import ReleaseError, UserError
 from das.files import published_tables
-from das.files.run_directory import RunDirectory, create_private, refuse_inside_release, write_json, write_text
+from das.files.run_directory import (
+    RunDirectory,
+    create_private,
+    is_private,
+    refuse_inside_release,
+    write_json,
+    write_text,
+)
 from das.model.budget import Mechanism
 from das.model.figure import FigureData
+from das.model.not_private import marked, marked_rows
 from das.noise import discrete_gaussian, discrete_laplace
 from das.post import Opened
 from das.report.risk import FORMATS, draw
@@ -83,12 +91,12 @@ def attack(runs: Sequence[Path], figure: Path | None, as_json: bool) -> None:
         raise UserError(f"no figure of kind {kind!r}", where=figure, remedy="end it in .svg, .pdf or .png")
     if figure is not None:
         refuse_inside_release(figure)
-    reports = []
+    reports, private = [], {run: is_private(run) for run in runs}
     for run in runs:
         reports.append(attacked(run))
         confidential = RunDirectory(run).confidential
         create_private(confidential)
-        write_json(confidential / "risk" / "attack.json", asdict(reports[-1]))
+        write_json(confidential / "risk" / "attack.json", marked(asdict(reports[-1]), private[run]))
     if figure is not None:
         try:
             figure.write_bytes(draw(attack_figures.figure_attack(reports), kind))
@@ -98,8 +106,10 @@ def attack(runs: Sequence[Path], figure: Path | None, as_json: bool) -> None:
                 f"cannot be written ({error.strerror})", where=figure, remedy="choose another --figure"
             ) from None
     if as_json:
-        click.echo(json.dumps([asdict(r) for r in reports]))
+        every = zip(runs, reports, strict=True)
+        click.echo(json.dumps([row for run, r in every for row in marked_rows([asdict(r)], private[run])]))
         return
+    warn(all(private.values()))
     console().print(records_table("Records recovered from the published tables (confidential)",
                                   [line for r in reports for line in _lines(r)]))  # fmt: skip
     for run in runs:

@@ -7,9 +7,11 @@ from pathlib import Path
 
 import click
 
-from das.cli.options import PATH, guarded, json_option, release_of
+from das.cli.options import PATH, guarded, json_option, release_of, warn
 from das.console import console, records_table
 from das.files import nmf_frame
+from das.files.run_directory import is_private
+from das.model.not_private import CELL, COLUMN, marked, marked_rows
 from das.verify import check as check_files
 
 
@@ -25,10 +27,11 @@ def nmf() -> None:
 def summary(path: Path, as_json: bool) -> None:
     """Levels and queries, with units, answers, variance and the spread of the values. PATH is a run, a release,
     or a folder in the Bureau's layout."""
-    rows = nmf_frame.summary(path)
+    rows, private = nmf_frame.summary(path), is_private(path)
     if as_json:
-        click.echo(json.dumps(rows))
+        click.echo(json.dumps(marked_rows(rows, private)))
     else:
+        warn(private)
         console().print(records_table("Noisy measurements", rows))
 
 
@@ -41,8 +44,10 @@ def summary(path: Path, as_json: bool) -> None:
 @json_option
 @guarded
 def show(path: Path, level: str, query: str | None, geocode: tuple[str, ...], constraints: bool, as_json: bool) -> None:
-    """Rows as CSV, one for each answer, with labels."""
+    """Rows as CSV, one for each answer, with labels. Those of a seeded run have a column more, which says so."""
     frame = nmf_frame.read_nmf(path, level, query, geocode or None, kind="Constraint" if constraints else "DPQuery")
+    if not is_private(path):
+        frame[COLUMN] = CELL
     text = frame.to_json(orient="records", force_ascii=False) + "\n" if as_json else frame.to_csv(index=False)
     click.echo(text, nl=False)
 
@@ -54,10 +59,11 @@ def show(path: Path, level: str, query: str | None, geocode: tuple[str, ...], co
 def verify(release: Path, as_json: bool) -> None:
     """Check the files of a release against its ledger, draw by draw. Of measurements that another publisher drew,
     against what was read off them. `das account verify` checks the whole privacy statement, this included."""
-    lines = check_files(release_of(release))
+    lines, private = check_files(release_of(release)), is_private(release)
     if as_json:
-        click.echo(json.dumps({"agree": True, "ledger": lines}))
+        click.echo(json.dumps(marked({"agree": True, "ledger": lines}, private)))
         return
+    warn(private)
     foreign = sum("sigma_sq" not in d and "scale" not in d for d in lines)
     what = "queries by level: files and statement agree (no ledger: another publisher's)" if foreign else (
         "draws: files and ledger agree")  # fmt: skip

@@ -14,6 +14,7 @@ import click
 
 import das
 from das.errors import DasError, UserError
+from das.model.not_private import PLANNED, WARNING
 from das.spec import RunSpec
 from das.spec.exact import exact
 
@@ -46,6 +47,17 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
             sys.exit(3)
 
     return guarded
+
+
+def warn(private: bool, warning: str = WARNING) -> None:
+    """What is printed of a seeded run begins so."""
+    if not private:
+        click.secho(warning, fg="red", bold=True)
+
+
+def warn_of(spec: RunSpec) -> None:
+    """The same of a configuration."""
+    warn(spec.run.private, PLANNED)
 
 
 def config_argument(function: Callable[..., None]) -> Callable[..., None]:

@@ -14,10 +14,11 @@ import click
 from das.accounting import margins as margins_of
 from das.accounting.guarantee import DELTAS, guarantee, noise
 from das.accounting.planning import Option, Place, least_cost, normal_cost, options
-from das.cli.options import config_argument, exact_option, guarded, json_option, load
+from das.cli.options import config_argument, exact_option, guarded, json_option, load, warn_of
 from das.console import console, options_table
 from das.errors import SpecError, UserError
 from das.model.budget import Plan
+from das.model.not_private import PLANNED, marked
 from das.spec import RunSpec, budget_toml
 
 
@@ -65,11 +66,21 @@ def plan(
     prices = [_price(choice[1].plan, place, m, coverages[0]) for place, m in wished.items()]
     if as_json:
         click.echo(
-            json.dumps({"name": spec.run.name, "universe": asked.name, "prices": prices, "options": rows}, indent=2)
+            json.dumps(
+                marked(
+                    {"name": spec.run.name, "universe": asked.name, "prices": prices, "options": rows},
+                    spec.run.private,
+                    PLANNED,
+                ),
+                indent=2,
+            )
         )
         return
+    warn_of(spec)
     console().print(
-        options_table(f"{spec.run.name}: {asked.records}, margins of error", rows, spec.terms.mechanism.currency)
+        options_table(
+            f"{spec.run.name}: {asked.records}, margins of error", rows, spec.terms.mechanism.currency, spec.run.private
+        )
     )
     for p in prices:
         click.echo(p["says"])

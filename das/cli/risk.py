@@ -13,12 +13,13 @@ import click
 from das import risk as intruder
 from das.assessment import truth_of
 from das.cli.attack import attack, reconstruct
-from das.cli.options import PATH, guarded, json_option, load
+from das.cli.options import PATH, guarded, json_option, load, warn
 from das.console import console, records_table
 from das.errors import InputError, UserError
 from das.files import packaged
-from das.files.run_directory import RunDirectory, create_private, write_json
+from das.files.run_directory import RunDirectory, create_private, is_private, write_json
 from das.model.budget import Neighbours
+from das.model.not_private import PLANNED, WARNING, marked, marked_rows
 from das.report.risk import FORMATS, draw
 from das.risk import exposure
 from das.risk.figures import FIGURES
@@ -122,12 +123,12 @@ def report(path: Path, public: bool, priors: Sequence[Fraction], queries: Sequen
     """The risk of a run's unique persons (confidential), or what its plan alone says (a configuration, or --public)."""
     levels = [float(p) for p in priors]
     if path.is_dir() and not public:
-        rows = _of_run(path, levels, queries)
+        rows, private = _of_run(path, levels, queries), is_private(path)
         directory = RunDirectory(path)
         create_private(directory.confidential)
         target = directory.confidential / "risk" / "uniques.json"
-        write_json(target, {"rows": rows})
-        _print("Unique persons: the intruder's posterior of the truth (confidential)", rows, as_json)
+        write_json(target, marked({"rows": marked_rows(rows, private)}, private))
+        _print("Unique persons: the intruder's posterior of the truth (confidential)", rows, as_json, private)
         if not as_json:
             click.echo(f"written: {target}")
         return
@@ -135,10 +136,11 @@ def report(path: Path, public: bool, priors: Sequence[Fraction], queries: Sequen
     if not config.is_file() and str(config) not in packaged.names():
         raise UserError("is neither a command of das risk, nor the folder of a run, nor a configuration", where=path,
                         remedy="see das risk --help")  # fmt: skip
-    plan = load(config, ()).persons.plan
-    found = [vars(o) for o in exposure.outlook(plan, levels, query=queries[0]) if o.query in queries]
+    spec = load(config, ())
+    found = [vars(o) for o in exposure.outlook(spec.persons.plan, levels, query=queries[0]) if o.query in queries]
     _check_found(found, queries)
-    _print("What the plan says of an intruder (public)", found, as_json)
+    warning = WARNING if path.is_dir() else PLANNED
+    _print("What the plan says of an intruder (public)", found, as_json, spec.run.private, warning)
 
 
 def _of_run(run: Path, priors: Sequence[float], queries: Sequence[str]) -> list[dict[str, Any]]:
@@ -280,8 +282,11 @@ def _many(rho: Sequence[Fraction], epsilon: Sequence[Fraction]) -> dict[str, Any
     return {"rho": [float(r) for r in rho]} if rho else {"epsilon": [float(e) for e in epsilon]}
 
 
-def _print(title: str, rows: Sequence[Mapping[str, Any]], as_json: bool) -> None:
+def _print(
+    title: str, rows: Sequence[Mapping[str, Any]], as_json: bool, private: bool = True, warning: str = WARNING
+) -> None:
     if as_json:
-        click.echo(json.dumps([dict(r) for r in rows]))
+        click.echo(json.dumps(marked_rows(rows, private)))
     else:
+        warn(private, warning)
         console().print(records_table(title, rows))

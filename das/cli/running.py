@@ -12,10 +12,12 @@ import click
 from das import pipeline
 from das.accounting import margins
 from das.accounting.guarantee import guarantees
-from das.cli.options import PATH, config_argument, guarded, json_option, load, release_of, run_options
+from das.cli.options import PATH, config_argument, guarded, json_option, load, release_of, run_options, warn, warn_of
 from das.console import Live, console, headline_table, plan_table
 from das.errors import UserError
 from das.evaluate import headline
+from das.files.run_directory import is_private
+from das.model.not_private import CELL, COLUMN, PLANNED, marked
 from das.model.universe import PERSONS
 from das.pipeline import Outcome
 
@@ -54,14 +56,14 @@ def run(
         found = [vars(h) for h in headline(outcome.rows[PERSONS])]
         pages = {"report": outcome.directory.report, "page": outcome.directory.page}
         written = {name: str(path) if spec.output.report else None for name, path in pages.items()}
-        click.echo(json.dumps(_summary(outcome) | {"private": spec.run.seed is None, **written, "headline": found}))
+        click.echo(json.dumps(marked(_summary(outcome) | {**written, "headline": found}, spec.run.private)))
         return
     screen = console()
-    if spec.run.seed is not None:
-        screen.print("[bold red]NOT PRIVATE: this run was seeded.[/]")
+    warn(spec.run.private)
     screen.print(headline_table(headline(outcome.rows[PERSONS])))
     screen.print(f"written in {outcome.seconds:.1f} s:", highlight=False)
-    click.echo(f"  release  {outcome.directory.release}   (safe to publish under the guarantee in privacy.json)")
+    may = "safe to publish under the guarantee in privacy.json" if spec.run.private else f"{COLUMN}: {CELL}"
+    click.echo(f"  release  {outcome.directory.release}   ({may})")
     if spec.output.report:
         click.echo(f"  page     {outcome.directory.page}   (look up every place)")
         click.echo(f"  report   {outcome.directory.report}   (confidential: the errors)")
@@ -79,7 +81,8 @@ def check(config: Path, changes: tuple[str, ...], as_json: bool) -> None:
     promise = guarantees(spec.terms.mechanism, spec.terms.neighbours, draws, spec.budget.delta)
     rows = {name: margins.table(p) for name, p in plans.items()}
     if not as_json:
-        console().print(plan_table(spec.run.name, plans, rows, promise))
+        warn_of(spec)
+        console().print(plan_table(spec.run.name, plans, rows, promise, spec.run.private))
         return
     scale = "sigma_sq" if spec.persons.plan.mechanism.currency == "rho" else "scale"
     lines = [
@@ -87,8 +90,8 @@ def check(config: Path, changes: tuple[str, ...], as_json: bool) -> None:
          scale: str(r.scale), "margin_95": r.margin}
         for u, rs in rows.items() for r in rs
     ]  # fmt: skip
-    click.echo(json.dumps({"name": spec.run.name, "neighbours": spec.budget.neighbours, "guarantee": promise,
-                           "plan": lines}, indent=2))  # fmt: skip
+    out = {"name": spec.run.name, "neighbours": spec.budget.neighbours, "guarantee": promise, "plan": lines}
+    click.echo(json.dumps(marked(out, spec.run.private, PLANNED), indent=2))
 
 
 @click.command()
@@ -112,11 +115,13 @@ def estimate(release: Path, out: Path, workers: int, quiet: bool, as_json: bool)
     """
     with Live(quiet) as progress:
         outcome = pipeline.estimate_from(release_of(release), out, workers=workers, progress=progress)
+    private = is_private(release)
     for note in outcome.notes:
         click.echo(f"das: note: {note}", err=True)
     if as_json:
-        click.echo(json.dumps(_summary(outcome) | {"notes": outcome.notes}))
+        click.echo(json.dumps(marked(_summary(outcome) | {"notes": outcome.notes}, private)))
     else:
+        warn(private)
         click.echo(f"written in {outcome.seconds:.1f} s: {outcome.directory.release}")
 
 

@@ -12,10 +12,11 @@ from typing import IO, Any
 
 import click
 
-from das.cli.options import PATH, guarded, json_option, release_of
+from das.cli.options import PATH, guarded, json_option, release_of, warn
 from das.console import Live, console, records_table
 from das.errors import UserError
 from das.files import table_export
+from das.model.not_private import marked_rows
 from das.post import Opened, open_release
 from das.tables import Table, published
 
@@ -42,7 +43,7 @@ def tables(
     release = open_release(release_of(run))
     every = [t for u in release.spec.universes for t in published(u.schema, u.letter)]
     if level is None and name is None:
-        _list(release, every, as_json)
+        _list(release, every, release.spec.run.private, as_json)
         return
     if level is None or name is None:
         raise UserError("a table is named by both", where="--level, --table", remedy="`das tables RUN` lists them")
@@ -50,23 +51,27 @@ def tables(
     if form == "parquet" and out is None:
         raise UserError("Parquet is no text", where="--format parquet", remedy="give a file with --out")
     table = table_export.choose(release.folder, every, release.spine.levels, name, level)
+    private = release.spec.run.private
     with Live(quiet or out is None) as progress:
         progress.stage(f"{table.name}, {level}", table_export.size(release.folder, table, level))
         parts = table_export.rows(release.folder, table, level, prefixes, progress.advance)
         with _opened(out) as file:
-            n = table_export.write(parts, table, level, form, names, file)
+            n = table_export.write(parts, table, level, form, names, file, private=private)
     if out is not None:
+        warn(private)
         click.echo(f"written: {out} ({n:,} units)")
 
 
-def _list(release: Opened, every: Sequence[Table], as_json: bool) -> None:
+def _list(release: Opened, every: Sequence[Table], private: bool, as_json: bool) -> None:
     found = table_export.there(release.folder, every, release.spine.levels)
     rows: list[dict[str, Any]] = [
         {"table": t.name, "title": t.title, "columns": len(t.columns), "levels": levels} for t, levels in found
     ]
     if as_json:
-        click.echo(json.dumps(rows))
-    elif not rows:
+        click.echo(json.dumps(marked_rows(rows, private)))
+        return
+    warn(private)
+    if not rows:
         click.echo("this release has no published tables (output.tables was false)")
     else:
         console().print(records_table("Published tables", [r | {"levels": ", ".join(r["levels"])} for r in rows]))

@@ -11,9 +11,9 @@ from das.model.result import ErrorRow
 COLUMNS = rows_csv.columns(ErrorRow)
 
 
-def write(path: Path, rows: Sequence[ErrorRow]) -> Path:
+def write(path: Path, rows: Sequence[ErrorRow], *, private: bool = True) -> Path:
     """Write all rows under a temporary name, then give the true one. Numbers keep all their digits."""
-    return rows_csv.write_rows(path, ErrorRow, rows)
+    return rows_csv.write_rows(path, ErrorRow, rows, private=private)
 
 
 def read(path: Path) -> list[ErrorRow]:

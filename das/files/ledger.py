@@ -37,8 +37,9 @@ class LedgerFile:
     def __init__(self, path: Path) -> None:
         self.path = path
 
-    def begin(self, universe: str, level: str) -> None:
-        self._append({"begin": {"universe": universe, "level": level}})
+    def begin(self, universe: str, level: str, entropy: str) -> None:
+        """``entropy`` is the name of the source that the stage draws from."""
+        self._append({"begin": {"universe": universe, "level": level, "entropy": entropy}})
 
     def draw(self, event: Event) -> None:
         """Record a draw. Returns when it is on disk."""

@@ -2,7 +2,8 @@
 
 A folder ``persons/`` or ``units/`` of ``part-NNNNN.parquet`` (zstd; every coded column a dictionary of
 strings), ordered by block. It appears under its name when it is whole, never before. Beside it, on request,
-the same rows as ``persons.csv``: pipe-delimited, ``#`` lines first, then a header.
+the same rows as ``persons.csv``: pipe-delimited, ``#`` lines first, then a header. A seeded run says that it is one
+in the metadata of the parts and in a ``#`` line.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from das.errors import InputError
 from das.files.microdata_layout import SERIAL, Layout, layout, tails
 from das.microdata import expand
 from das.model.histogram import Histogram
+from das.model.not_private import CELL, COLUMN, WARNING
 from das.model.schema import Schema
 
 #: Records of one row group, and row groups of one file.
@@ -43,6 +45,7 @@ def write(
     structures: NDArray[np.int64] | None = None,
     build: str = "das",
     csv: bool = False,
+    private: bool = True,
     batch: int = BATCH,
 ) -> list[Path]:
     """Write the microdata of the lowest level into the folder ``directory``; return the files.
@@ -70,11 +73,13 @@ def write(
         raise InputError(f"{records:,} records are more than EPNUM can number (1,000,000,000)", where=directory)
     tables = _tables(h, plan, _Places(plan, codes), batch)
     text = directory.with_name(f"{directory.name}.csv") if csv else None
-    _publish(directory, text, tables, plan, records)
+    _publish(directory, text, tables, plan, records, private)
     return sorted(directory.glob("part-*.parquet")) + ([text] if text else [])
 
 
-def _publish(directory: Path, text: Path | None, tables: Iterator[pa.Table], plan: Layout, records: int) -> None:
+def _publish(
+    directory: Path, text: Path | None, tables: Iterator[pa.Table], plan: Layout, records: int, private: bool
+) -> None:
     """Write under temporary names, and give the true names when all is written."""
     partial = directory.with_name(f".{directory.name}.partial")
     partial_text = partial.with_name(f".{directory.name}.csv.partial")
@@ -83,9 +88,9 @@ def _publish(directory: Path, text: Path | None, tables: Iterator[pa.Table], pla
     partial.mkdir(parents=True)
     try:
         with ExitStack() as stack:
-            sinks: list[_Parts | _Text] = [stack.enter_context(_Parts(partial, plan, records))]
+            sinks: list[_Parts | _Text] = [stack.enter_context(_Parts(partial, plan, records, private))]
             if text:
-                sinks.append(stack.enter_context(_Text(partial_text, plan, records)))
+                sinks.append(stack.enter_context(_Text(partial_text, plan, records, private)))
             for table in tables:
                 for sink in sinks:
                     sink.write(table)
@@ -206,9 +211,9 @@ def _coded(index: NDArray[np.int64], values: pa.Array) -> pa.DictionaryArray:
 class _Parts:
     """The Parquet files, a new one every ``GROUPS`` row groups."""
 
-    def __init__(self, directory: Path, plan: Layout, records: int) -> None:
+    def __init__(self, directory: Path, plan: Layout, records: int, private: bool) -> None:
         self.directory = directory
-        self.metadata = {"das:layout": plan.kind, RECORDS: str(records)}
+        self.metadata = {"das:layout": plan.kind, RECORDS: str(records)} | ({} if private else {COLUMN: CELL})
         self.groups = 0
         self.writer: pq.ParquetWriter | None = None
 
@@ -238,9 +243,10 @@ class _Text:
 
     OPTIONS = pacsv.WriteOptions(include_header=False, delimiter="|", quoting_style="none")
 
-    def __init__(self, path: Path, plan: Layout, records: int) -> None:
+    def __init__(self, path: Path, plan: Layout, records: int, private: bool) -> None:
         self.file = path.open("wb")
-        lines = (f"# {plan.kind}", f"# records: {records}", "|".join(plan.order))
+        mark = () if private else (f"# {WARNING}",)
+        lines = (f"# {plan.kind}", f"# records: {records}", *mark, "|".join(plan.order))
         self.file.write(("\n".join(lines) + "\n").encode())
 
     def write(self, table: pa.Table) -> None:

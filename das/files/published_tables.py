@@ -1,4 +1,7 @@
-"""Published tables as CSV: ``<Table>_<Level>.csv``, a header of GEOCODE and field names, one row per unit."""
+"""Published tables as CSV: ``<Table>_<Level>.csv``, a header of GEOCODE and field names, one row per unit.
+
+Those of a seeded run have one column more (:mod:`das.model.not_private`), which reading drops.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,7 @@ from numpy.typing import NDArray
 
 from das.errors import InputError, ReleaseError
 from das.model.histogram import Histogram
+from das.model.not_private import CELL, COLUMN
 from das.tables import Table
 
 GEOCODE = "GEOCODE"
@@ -27,6 +31,7 @@ def write(
     tables: Sequence[Table],
     h: Histogram,
     *,
+    private: bool = True,
     batch: int = BATCH,
 ) -> list[Path]:
     """Write the tables of one level; return their files, in the order of ``tables``.
@@ -43,7 +48,7 @@ def write(
     partial = [path.with_name(f".{path.name}.partial") for path in paths]
     try:
         for table, path in zip(tables, partial, strict=True):
-            _write_one(path, table, codes, h, max(1, batch // len(table.columns)))
+            _write_one(path, table, codes, h, private, max(1, batch // len(table.columns)))
     except pa.ArrowInvalid as e:
         raise InputError(f"a code cannot stand in a CSV file ({e})", where=f"level {level!r}") from None
     else:
@@ -55,15 +60,18 @@ def write(
     return paths
 
 
-def _write_one(path: Path, table: Table, codes: NDArray[np.str_], h: Histogram, units: int) -> None:
+def _write_one(path: Path, table: Table, codes: NDArray[np.str_], h: Histogram, private: bool, units: int) -> None:
     options = pacsv.WriteOptions(include_header=False, quoting_style="none")
+    names = [GEOCODE, *table.columns, *([] if private else [COLUMN])]
     with path.open("wb") as file:
-        file.write((",".join((GEOCODE, *table.columns)) + "\n").encode())
+        file.write((",".join(names) + "\n").encode())
         for start in range(0, h.units, units):
             stop = min(start + units, h.units)
             values = np.ascontiguousarray(table.values(h.rows(start, stop)).T)
             columns = [pa.array(codes[start:stop], pa.string()), *map(pa.array, values)]
-            pacsv.write_csv(pa.table(columns, names=[GEOCODE, *table.columns]), file, options)
+            if not private:
+                columns.append(pa.repeat(CELL, stop - start))
+            pacsv.write_csv(pa.table(columns, names=names), file, options)
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,8 +92,10 @@ def read(path: Path) -> Rows:
     try:
         with path.open(encoding="utf-8") as file:
             header = file.readline().rstrip("\n").split(",")
+        header = header[:-1] if header[-1] == COLUMN else header
         kinds = {c: pa.int64() for c in header[1:]} | {GEOCODE: pa.string()}
-        table = pacsv.read_csv(path, convert_options=pacsv.ConvertOptions(column_types=kinds))
+        options = pacsv.ConvertOptions(column_types=kinds, include_columns=header)
+        table = pacsv.read_csv(path, convert_options=options)
     except (OSError, pa.ArrowInvalid, UnicodeDecodeError) as e:
         raise InputError(f"not readable as a published table ({e})", where=path) from None
     if header[0] != GEOCODE or any(c.null_count for c in table.columns):

@@ -1,4 +1,7 @@
-"""Frozen rows as CSV: a column for each field, every digit kept, ``None`` an empty field."""
+"""Frozen rows as CSV: a column for each field, every digit kept, ``None`` an empty field.
+
+Rows of a seeded run have one column more (:mod:`das.model.not_private`), which reading drops.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
 
 from das.errors import InputError
+from das.model.not_private import CELL, COLUMN
 
 Row = TypeVar("Row")
 
@@ -19,8 +23,10 @@ def columns(kind: type) -> tuple[str, ...]:
     return tuple(f.name for f in fields(kind))
 
 
-def write(path: Path, header: Sequence[str], lines: Iterable[Sequence[object]]) -> Path:
+def write(path: Path, header: Sequence[str], lines: Iterable[Sequence[object]], *, private: bool = True) -> Path:
     """Write all lines under a temporary name, then give the true one."""
+    if not private:
+        header, lines = (*header, COLUMN), ((*line, CELL) for line in lines)
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f".{path.name}.partial")
     try:
@@ -34,9 +40,9 @@ def write(path: Path, header: Sequence[str], lines: Iterable[Sequence[object]]) 
     return path
 
 
-def write_rows(path: Path, kind: type[Row], rows: Iterable[Row]) -> Path:
+def write_rows(path: Path, kind: type[Row], rows: Iterable[Row], *, private: bool = True) -> Path:
     """Rows of one kind."""
-    return write(path, columns(kind), map(attrgetter(*columns(kind)), rows))
+    return write(path, columns(kind), map(attrgetter(*columns(kind)), rows), private=private)
 
 
 def read_rows(path: Path, kind: type[Row], what: str) -> list[Row]:
@@ -50,18 +56,20 @@ def read_rows(path: Path, kind: type[Row], what: str) -> list[Row]:
     try:
         with path.open(newline="", encoding="utf-8") as file:
             lines = csv.reader(file)
-            if tuple(header := next(lines, [])) != columns(kind):
+            header = next(lines, [])
+            mark = header[-1:] == [COLUMN]
+            if tuple(header) != (*columns(kind), *[COLUMN] * mark):
                 raise InputError(f"the columns are {header}, not {', '.join(columns(kind))}", where=path, remedy=remedy)
-            return [_row(kind, parse, line, f"{path}, line {lines.line_num}") for line in lines]
+            return [_row(kind, parse, line, mark, f"{path}, line {lines.line_num}") for line in lines]
     except (OSError, UnicodeDecodeError, csv.Error) as e:
         raise InputError(f"not readable as {what} ({e})", where=path, remedy=remedy) from None
 
 
-def _row(kind: type[Row], parse: Sequence[Callable[[str], Any]], line: list[str], where: str) -> Row:
-    if len(line) != len(parse):
-        raise InputError(f"{len(line)} fields, not {len(parse)}", where=where)
+def _row(kind: type[Row], parse: Sequence[Callable[[str], Any]], line: list[str], mark: bool, where: str) -> Row:
+    if len(line) != len(parse) + mark:
+        raise InputError(f"{len(line)} fields, not {len(parse) + mark}", where=where)
     try:
-        return kind(*(p(text) for p, text in zip(parse, line, strict=True)))
+        return kind(*(p(text) for p, text in zip(parse, line[: len(parse)], strict=True)))
     except ValueError as e:
         raise InputError(f"not a number ({e})", where=where) from None
 

@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import shutil
+import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -156,6 +157,18 @@ def write_text(path: Path, text: str) -> None:
 
 def write_json(path: Path, value: Mapping[str, Any]) -> None:
     write_text(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+
+
+def is_private(path: Path) -> bool:
+    """Whether the specification of the run or release at ``path``, or of which it is a folder, names no seed."""
+    for folder in (path / "release", path, path.parent):
+        try:
+            spec = tomllib.loads((folder / "spec.toml").read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            continue  # not there, or not readable: whoever needs it says so
+        if isinstance(run := spec.get("run"), dict) and "seed" in run:
+            return False
+    return True
 
 
 def read_json(path: Path) -> dict[str, Any]:

@@ -11,16 +11,16 @@ from das.files import rows_csv
 from das.model.result import ErrorRow, SummaryRow, SweepRow
 
 
-def write(path: Path, rows: Sequence[SweepRow]) -> None:
+def write(path: Path, rows: Sequence[SweepRow], *, private: bool = True) -> None:
     """Long: one line for each line of each run's ``errors.csv``."""
     header = ("budget", "budget_exact", "method", "repeat", *rows_csv.columns(ErrorRow))
     error = attrgetter(*rows_csv.columns(ErrorRow))
     lines = ((float(r.budget), r.budget, r.method, r.repeat, *error(r.error)) for r in rows)
-    rows_csv.write(path, header, lines)
+    rows_csv.write(path, header, lines, private=private)
 
 
-def write_summary(path: Path, rows: Sequence[SummaryRow]) -> None:
+def write_summary(path: Path, rows: Sequence[SummaryRow], *, private: bool = True) -> None:
     """One line for each budget, method, level, query, source and class: means and intervals over the repeats."""
     header = ("budget", "budget_exact", *rows_csv.columns(SummaryRow)[1:])
     values = attrgetter(*rows_csv.columns(SummaryRow))
-    rows_csv.write(path, header, ((float(r.budget), *values(r)) for r in rows))
+    rows_csv.write(path, header, ((float(r.budget), *values(r)) for r in rows), private=private)

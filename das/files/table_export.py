@@ -10,6 +10,7 @@ import io
 import json
 from collections.abc import Callable, Iterator, Sequence
 from functools import reduce
+from itertools import chain
 from pathlib import Path
 from typing import IO, Any
 
@@ -20,6 +21,7 @@ import pyarrow.parquet as pq
 
 from das.errors import InputError, ReleaseError, UserError
 from das.files.published_tables import GEOCODE
+from das.model.not_private import CELL, COLUMN, WARNING, marked
 from das.tables import Table
 
 #: Names of the columns: ``P0010001``, ``Total``, or both.
@@ -68,13 +70,14 @@ def rows(
     try:
         with pa.OSFile(str(path)) as file:
             reader, at = pacsv.open_csv(file, **options), 0
-            if tuple(reader.schema.names) != (GEOCODE, *table.columns):
+            found = [n for n in reader.schema.names if n != COLUMN]
+            if found != [GEOCODE, *table.columns]:
                 raise ReleaseError(f"its columns are not those of table {table.name}", where=path,
                                    remedy="the release is altered: get it again from where it was published")  # fmt: skip
             for batch in reader:
                 seen(file.tell() - at)
                 at = file.tell()
-                part = pa.Table.from_batches([batch])
+                part = pa.Table.from_batches([batch]).select(found)
                 yield part.filter(_begins(part[GEOCODE], prefixes)) if prefixes else part
     except (OSError, pa.ArrowInvalid) as error:
         raise InputError(f"not readable as a published table ({error})", where=path) from None
@@ -84,7 +87,9 @@ def size(folder: Path, table: Table, level: str) -> int:
     return _path(folder, table.name, level).stat().st_size
 
 
-def write(parts: Iterator[pa.Table], table: Table, level: str, form: str, names: str, out: IO[bytes]) -> int:
+def write(
+    parts: Iterator[pa.Table], table: Table, level: str, form: str, names: str, out: IO[bytes], *, private: bool = True
+) -> int:
     """All rows to ``out``; returns how many. No row at all is an error, before anything is written."""
     first = next((p for p in parts if p.num_rows), None)
     if first is None:
@@ -92,12 +97,13 @@ def write(parts: Iterator[pa.Table], table: Table, level: str, form: str, names:
                         remedy=f"look at the codes of {level} without --geocode")  # fmt: skip
     heads = [GEOCODE, *(_head(f, label, names) for f, label in zip(table.columns, table.labels, strict=True))]
     writer = {"csv": _csv, "parquet": _parquet, "json": _json, "md": _markdown}[form]
-    return writer(_chain(first, parts), table, level, heads, out)
-
-
-def _chain(first: pa.Table, rest: Iterator[pa.Table]) -> Iterator[pa.Table]:
-    yield first
-    yield from rest
+    every: Iterator[pa.Table] = chain([first], parts)
+    if not private and form == "md":
+        out.write(f"{WARNING}\n\n".encode())
+    elif not private:
+        heads.append(COLUMN)
+        every = (p.append_column(COLUMN, pa.repeat(CELL, p.num_rows)) for p in every)
+    return writer(every, table, level, heads, out)
 
 
 def _head(field: str, label: str, names: str) -> str:
@@ -126,8 +132,9 @@ def _csv(parts: Iterator[pa.Table], table: Table, level: str, heads: Sequence[st
 
 def _parquet(parts: Iterator[pa.Table], table: Table, level: str, heads: Sequence[str], out: IO[bytes]) -> int:
     """Each column's metadata has its field and label, the file's the table, its title and the level."""
-    about = [{}, *({"field": f, "label": x} for f, x in zip(table.columns, table.labels, strict=True))]
-    kinds = [pa.string(), *[pa.int64()] * len(table.columns)]
+    mark = len(heads) - len(table.columns) - 1
+    about = [{}, *({"field": f, "label": x} for f, x in zip(table.columns, table.labels, strict=True)), *[{}] * mark]
+    kinds = [pa.string(), *[pa.int64()] * len(table.columns), *[pa.string()] * mark]
     fields = [pa.field(h, k, metadata=m) for h, k, m in zip(heads, kinds, about, strict=True)]
     schema = pa.schema(fields, metadata={"table": table.name, "title": table.title, "level": level})
     n = 0
@@ -141,7 +148,7 @@ def _parquet(parts: Iterator[pa.Table], table: Table, level: str, heads: Sequenc
 def _json(parts: Iterator[pa.Table], table: Table, level: str, heads: Sequence[str], out: IO[bytes]) -> int:
     """One object: the table with its columns, and one object for each unit under the names ``heads``."""
     columns = [{"field": f, "label": x} for f, x in zip(table.columns, table.labels, strict=True)]
-    about = {"table": table.name, "title": table.title, "level": level, "columns": columns}
+    about = marked({"table": table.name, "title": table.title, "level": level, "columns": columns}, COLUMN not in heads)
     out.write(json.dumps(about, ensure_ascii=False)[:-1].encode() + b', "rows": [')
     n = 0
     for part in parts:

@@ -14,7 +14,7 @@ from das.report import figures
 from das.report.template import environment
 
 
-def compare_page(rows: Sequence[Comparison], name: str) -> str:
+def compare_page(rows: Sequence[Comparison], name: str, private: bool) -> str:
     """One self-contained page: for each level a panel of ratios and a panel of biases, then the table."""
     levels = list(dict.fromkeys(r.level for r in rows))
     panels = []
@@ -23,7 +23,7 @@ def compare_page(rows: Sequence[Comparison], name: str) -> str:
         if here:
             panels.append((level, Markup(_ratios(here, level, f"r{i}")), Markup(_biases(here, level, f"b{i}"))))
     table = [r for r in rows if r.bin == "all"]
-    return environment().get_template("compare.html").render(name=name, panels=panels, rows=table)
+    return environment().get_template("compare.html").render(name=name, private=private, panels=panels, rows=table)
 
 
 @mpl.rc_context(figures.STYLE)

@@ -36,7 +36,6 @@ class Facts(TypedDict):
     schema: str
     private: bool
     neighbours: NotRequired[str]
-    seed: NotRequired[int | None]
     data: NotRequired[str]
     mechanism: NotRequired[str]
     rho: NotRequired[str]

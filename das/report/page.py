@@ -35,6 +35,7 @@ def html(
     page = environment().get_template("page.html")
     return page.render(
         confidential=True,
+        private=facts["private"],
         facts=facts,
         levels=[(r.level, r.n) for r, _ in totals],
         rows=rows,

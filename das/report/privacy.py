@@ -25,7 +25,7 @@ def privacy_page(privacy: Mapping[str, Any], name: str) -> str:
     return env.get_template("privacy.html").render(
         name=name, privacy=privacy, methods=METHODS, figure=Markup(_curve(curve)) if curve else "",
         scale="sigma_sq" if privacy["mechanism"] == "discrete-gaussian" else "scale",
-        currency="rho" if privacy["mechanism"] == "discrete-gaussian" else "epsilon",
+        private=privacy["private"], currency="rho" if privacy["mechanism"] == "discrete-gaussian" else "epsilon",
     )  # fmt: skip
 
 

@@ -1,6 +1,6 @@
 """``release/report.html``: what was measured and guaranteed, and the published numbers beside the noisy ones.
 
-A function of published values alone, and so as safe to publish as they are: no argument of it knows the truth.
+A function of published values alone, and so as public as they are: no argument of it knows the truth.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ def release_html(
     page = environment().get_template("release.html")
     return page.render(
         confidential=False,
+        private=facts["private"],
         facts=facts,
         levels=[(lv, shown.spine.units(lv)) for lv in shown.spine.levels],
         says=says,

@@ -38,7 +38,7 @@ def sweep_page(rows: Sequence[SummaryRow], name: str, plan: Plan, statement: Map
     noisy = {(r.budget, r.method, r.level, r.query): r for r in every if r.source == "nmf"}
     published = [(r, noisy.get((r.budget, r.method, r.level, r.query))) for r in every if r.source == "postprocessed"]
     return environment().get_template("sweep.html").render(
-        name=name, currency=currency, panels=panels, epsilon={b: upward(e) for b, e in epsilon.items()},
+        name=name, private=statement["private"], currency=currency, panels=panels, epsilon={b: upward(e) for b, e in epsilon.items()},
         budgets=budgets, repeats=max(r.repeats for r in rows), statement=statement,
         rows=[(r, n) for r, n in published if r.query in drawn(every)],
         together=upward(statement["epsilon"]["zcdp-tight"]) if gaussian else None,

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import jinja2
 
 from das.model.labels import level_words
+from das.model.not_private import WARNING, WITHOUT
 from das.model.universe import called
 from das.report.facts import Epsilon
 
@@ -23,6 +24,7 @@ def environment() -> jinja2.Environment:
     )
     filters = (figure, upward, whole, signed, clock, by_delta)
     out.filters |= {f.__name__: f for f in filters} | {"words": level_words, "called": called}
+    out.globals |= {"warning": WARNING, "without": WITHOUT}
     return out
 
 

@@ -14,6 +14,7 @@ from pydantic import BaseModel, ValidationError
 
 from das.errors import SpecError
 from das.model.budget import Plan
+from das.model.not_private import WARNING
 from das.model.universe import Universe
 from das.spec.run import RunSpec
 
@@ -61,9 +62,10 @@ def parse(
 
 
 def dump(spec: RunSpec) -> str:
-    """The resolved specification as TOML, without ``data.path``: what a rerun needs, and nothing of one machine."""
+    """The resolved specification as TOML, without ``data.path``: what a rerun needs, and nothing of one machine.
+    That of a seeded run begins with a comment that says so."""
     tree = spec.model_dump(mode="json", by_alias=True, exclude={"data": {"path"}}, exclude_none=True)
-    return tomli_w.dumps(tree)
+    return ("" if spec.run.private else f"# {WARNING}\n") + tomli_w.dumps(tree)
 
 
 def budget_toml(spec: RunSpec, universe: str, plan: Plan) -> str:

@@ -36,6 +36,11 @@ class Run(Part):
     entropy: Literal["system", "kernel"] = "system"
     """Random bits: AES-256 under a key of the operating system, or the operating system for every byte (slow)."""
 
+    @property
+    def private(self) -> bool:
+        """Whether the noise of a run can be drawn by nobody else."""
+        return self.seed is None
+
 
 class Data(Part):
     """``[data]``."""

@@ -6,6 +6,7 @@ import pytest
 
 from das.evaluate import compared, summary
 from das.model.budget import Allocation, Mechanism, Neighbours, Plan
+from das.model.not_private import COLUMN
 from das.model.result import ErrorRow, SweepRow
 from das.report import figures
 from das.report.compare import compare_page
@@ -27,7 +28,7 @@ def errors(scale=1.0):
 
 
 def test_a_comparison():
-    page = compare_page(compared(errors()), "<run>")
+    page = compare_page(compared(errors()), "<run>", True)
     assert "&lt;run&gt;" in page
     assert "<run>" not in page
     assert "Confidential" in page
@@ -48,7 +49,7 @@ def test_a_sweep(mechanism, repeats):
         said["epsilon"] = {"delta": "1/10000000000", "zcdp-tight": 39.171}
     page = sweep_page(summary(rows), "s", plan, said)
     assert page.count("<svg") == 2
-    for words in ("Confidential", "costs add up", f"{currency} = 10", "Not private", "full-information"):
+    for words in ("Confidential", "costs add up", f"{currency} = 10", COLUMN, "full-information"):
         assert words in page, words
     assert ("39.18" in page) == ("epsilon at delta" in page) == (mechanism is Mechanism.DISCRETE_GAUSSIAN)
     assert ("averaged over" in page) == (repeats > 1)

@@ -1,0 +1,185 @@
+"""A seeded run is not private: every command says so, and every text file, and nothing is called safe."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+
+from das.cli import main
+from das.files import simulate_2010
+from das.files.run_directory import is_private
+from das.model.not_private import CELL, COLUMN, PLANNED, WARNING, WITHOUT
+from tests.spec.test_parse import BASE, UNITS
+
+#: Commands that are about no run and no configuration.
+OTHERS = {
+    "data simulate", "data list", "data fetch", "risk posterior", "risk marginal", "risk decision", "risk hierarchical",
+    "risk changes", "risk figures", "risk reconstruct",
+}  # fmt: skip
+#: One call at least of each of the others; RUN, CONFIG and NEW are put in.
+CALLS = {
+    "run": ["CONFIG", "--out", "NEW/run", "--quiet"],
+    "check": ["CONFIG"],
+    "account show": ["CONFIG"],
+    "account verify": ["RUN"],
+    "plan": ["CONFIG"],
+    "estimate": ["--from", "RUN", "--out", "NEW/again", "--quiet"],
+    "evaluate": ["RUN"],
+    "compare": ["RUN"],
+    "sweep": ["CONFIG", "--rho", "1", "--out", "NEW/sweep", "--quiet"],
+    "tables": ["RUN", "--level", "State", "--table", "P1"],
+    "nmf summary": ["RUN"],
+    "nmf show": ["RUN", "--level", "State", "--query", "total"],
+    "nmf verify": ["RUN"],
+    "risk report": ["RUN"],
+    "risk attack": ["RUN"],
+}
+MORE = (
+    ("account show", ["RUN"]),
+    ("account show", ["CONFIG", "--delta", "1e-7"]),
+    ("tables", ["RUN"]),
+    ("tables", ["RUN", "--level", "State", "--table", "H1", "--format", "md"]),
+    ("tables", ["RUN", "--level", "State", "--table", "P2", "--out", "NEW/p2.csv"]),
+    ("nmf summary", ["RUN/release/nmf"]),
+    ("nmf show", ["RUN", "--level", "Block", "--constraints"]),
+    ("risk report", ["CONFIG"]),
+    ("risk report", ["RUN", "--public"]),
+)
+
+
+def commands(group: click.Group, before: str = "") -> Iterator[str]:
+    for name, command in group.commands.items():
+        if isinstance(command, click.Group):
+            yield from commands(command, f"{before}{name} ")
+        else:
+            yield before + name
+
+
+Das = Callable[..., str]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small configuration, seeded and not, and its data."""
+    folder = tmp_path_factory.mktemp("seeded")
+    simulate_2010.write(folder / "data", seed=1, states=1, persons=1000)
+    data = f"path = {json.dumps(str(folder / 'data'))}"
+    text = BASE.replace('path = ["a.zip", "b.zip"]', data) + UNITS + "\n[output]\ncsv = true\n"
+    (folder / "private.toml").write_text(text)
+    (folder / "seeded.toml").write_text(text.replace("[run]", "[run]\nseed = 7"))
+    return folder
+
+
+@pytest.fixture
+def das(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Das:
+    def call(config: str, command: str, args: list[str]) -> str:
+        run = folder / f"run-{config}"
+        put = {"CONFIG": str(folder / f"{config}.toml"), "RUN": str(run), "NEW": str(tmp_path)}
+        for word, path in put.items():
+            args = [a.replace(word, path) for a in args]
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as end:
+            main([*command.split(), *args])
+        out, err = capsys.readouterr()
+        assert end.value.code == 0, (command, args, err)
+        return out
+
+    if not (folder / "run-seeded").exists():
+        for config in ("seeded", "private"):
+            call(config, "run", ["CONFIG", "--out", "RUN", "--quiet"])
+    return call
+
+
+def test_each_command_is_asked_or_is_about_no_run() -> None:
+    assert set(commands(main)) == {*CALLS, *OTHERS}
+
+
+@pytest.mark.parametrize(("command", "args"), [*CALLS.items(), *MORE], ids=lambda x: x if isinstance(x, str) else "-")
+def test_every_command_says_it(das: Das, command: str, args: list[str], tmp_path: Path) -> None:
+    out = das("seeded", command, args)
+    assert COLUMN in out
+    assert "safe" not in out
+    if not {"md", "NEW/p2.csv"} & set(args):
+        assert_marked(das("seeded", command, [a.replace("NEW", "NEW/json") for a in args] + ["--json"]))
+    for path in (p for p in tmp_path.rglob("*") if p.is_file()):
+        assert_file(path)
+
+
+def assert_marked(text: str) -> None:
+    """An object or each row of a list, whatever it is in."""
+    value = json.loads(text)
+    lists = [value] if isinstance(value, list) else list(value.values()) if "private" not in value else []
+    assert all(r[COLUMN] == CELL for rows in lists for r in rows)
+    if not lists:
+        assert value["private"] is False
+        assert value["warning"] in (WARNING, PLANNED)
+
+
+def assert_file(path: Path) -> None:
+    if path.suffix == ".parquet":
+        return
+    text = path.read_text(encoding="utf-8")
+    assert COLUMN in text, path
+    assert "safe to" not in text.lower(), path
+
+
+def test_every_text_file_says_it(das: Das, folder: Path) -> None:
+    das("seeded", "compare", ["RUN"])
+    das("seeded", "risk report", ["RUN"])
+    das("seeded", "risk attack", ["RUN"])
+    files = [p for p in (folder / "run-seeded").rglob("*") if p.is_file()]
+    assert {p.suffix for p in files} == {".parquet", ".csv", ".json", ".jsonl", ".html", ".toml"}
+    for path in files:
+        assert_file(path)
+    part = next((folder / "run-seeded").glob("release/microdata/persons/*.parquet"))
+    assert pq.read_schema(part).metadata[COLUMN.encode()] == CELL.encode()
+
+
+def test_csv_stays_csv_and_every_row_says_it(folder: Path, das: Das) -> None:
+    seeded, private = (
+        pd.read_csv(folder / f"run-{c}" / "release" / "tables" / "P1_Block.csv") for c in ("seeded", "private")
+    )
+    assert list(seeded.columns) == [*private.columns, COLUMN]
+    assert set(seeded[COLUMN]) == {CELL}
+    out = das("seeded", "tables", ["RUN", "--level", "Block", "--table", "P1"])
+    assert all(line.endswith(f",{CELL}") for line in out.splitlines()[1:])
+
+
+def test_an_epsilon_is_called_what_it_would_be(das: Das) -> None:
+    for source in ("CONFIG", "RUN"):
+        said = [x for x in das("seeded", "account", [source]).splitlines() if "epsilon" in x and "=" in x]
+        assert said
+        assert all(WITHOUT in x for x in said)
+    assert WITHOUT in das("seeded", "check", ["CONFIG"])
+    assert WITHOUT in das("seeded", "plan", ["CONFIG"])
+
+
+@pytest.mark.parametrize("page", ["privacy.html", "report.html"])
+def test_a_page_says_it_first(folder: Path, das: Das, page: str) -> None:
+    text = (folder / "run-seeded" / "release" / page).read_text()
+    assert 0 < text.index(WARNING) < text.index("<h1>")
+    assert WITHOUT in text
+    assert WARNING not in (folder / "run-private" / "release" / page).read_text()
+
+
+def test_a_private_run_has_no_mark_anywhere(folder: Path, das: Das) -> None:
+    assert is_private(folder / "run-private")
+    assert not is_private(folder / "run-seeded" / "release" / "nmf")
+    for path in (p for p in (folder / "run-private").rglob("*") if p.is_file() and p.suffix != ".parquet"):
+        assert COLUMN not in path.read_text(encoding="utf-8"), path
+    assert COLUMN not in das("private", "check", ["CONFIG"])
+    assert "safe to publish" in das("private", "run", ["CONFIG", "--out", "NEW/x", "--quiet"])
+
+
+def test_marks_do_not_change_what_is_read(das: Das, folder: Path) -> None:
+    """Errors, tables and microdata of a seeded run are read as those of a private one."""
+    rows: dict[str, Any] = json.loads(das("seeded", "evaluate", ["RUN", "--json"]))
+    assert {COLUMN, "mae"} <= set(rows["persons"][0])
+    das("seeded", "compare", ["RUN"])
