@@ -55,7 +55,9 @@ MORE = (
 
 
 def commands(group: click.Group, before: str = "") -> Iterator[str]:
-    for name, command in group.commands.items():
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
         if isinstance(command, click.Group):
             yield from commands(command, f"{before}{name} ")
         else:
