@@ -39,14 +39,25 @@ def load_spec(path: Path | str, overrides: Sequence[str] = (), *, note: Callable
     return parse(text, where=str(path), overrides=overrides, folder=folder, note=note)
 
 
-def run(spec: RunSpec, out: Path | str, *, paths: Sequence[Path | str] = (), workers: int = 1) -> Outcome:
+def run(
+    spec: RunSpec,
+    out: Path | str,
+    *,
+    paths: Sequence[Path | str] = (),
+    workers: int = 1,
+    resume: bool = False,
+    accept_spent: bool = False,
+) -> Outcome:
     """The whole pipeline into the new folder ``out``; ``paths`` replace ``data.path``.
 
     With several ``workers``, a script calls it under ``if __name__ == "__main__":``, for its workers import it.
+    With ``resume`` a run in ``out`` that was interrupted goes on; ``accept_spent`` measures again what was being
+    drawn, and states both spendings.
     """
     from das.pipeline import run as run_pipeline
 
-    return run_pipeline(spec, Path(out), paths=[Path(p) for p in paths], workers=workers)
+    inputs = [Path(p) for p in paths]
+    return run_pipeline(spec, Path(out), paths=inputs, workers=workers, resume=resume, accept_spent=accept_spent)
 
 
 def __getattr__(name: str) -> object:

@@ -41,12 +41,16 @@ class Measured:
 
 
 def begin(spec: RunSpec, prepared: Prepared, directory: RunDirectory) -> None:
-    """Make the folder of a run, and write down what it is to measure."""
+    """Make the folder of a run, and write down what it is to measure. What stops it here leaves nothing."""
     directory.create()
-    inputs = marked({"inputs": [asdict(s) for s in prepared.sources]}, spec.run.private)
-    run_directory.write_json(directory.inputs, inputs)
-    run_directory.write_text(directory.release / "spec.toml", specification.dump(spec))
-    spine_file.write(directory.release / "spine.parquet", prepared.spine)
+    try:
+        inputs = marked({"inputs": [asdict(s) for s in prepared.sources]}, spec.run.private)
+        run_directory.write_json(directory.inputs, inputs)
+        run_directory.write_text(directory.release / "spec.toml", specification.dump(spec))
+        spine_file.write(directory.release / "spine.parquet", prepared.spine)
+    except BaseException:
+        directory.remove()
+        raise
 
 
 def measure_release(
@@ -71,15 +75,22 @@ def measure_release(
     return Measured(began, noise.name, noise.private, privacy)
 
 
+_REMEDY = "resume with what the run began with, or start another in a new folder"
+
+
 def check_same(spec: RunSpec, prepared: Prepared, directory: RunDirectory) -> None:
     """A run goes on with its own specification and input, or not at all."""
-    remedy = "resume with what the run began with, or start another in a new folder"
+    check_configuration(spec, directory)
+    if run_directory.read_json(directory.inputs)["inputs"] != [asdict(s) for s in prepared.sources]:
+        raise UserError("the input is not the one that this run began with", where=directory.root, remedy=_REMEDY)
+
+
+def check_configuration(spec: RunSpec, directory: RunDirectory) -> None:
+    """The folder is that of a run of this specification."""
     if run_directory.read_text(directory.release / "spec.toml", "release specification") != specification.dump(spec):
         raise UserError(
-            "the configuration is not the one that this run began with", where=directory.root, remedy=remedy
+            "the configuration is not the one that this run began with", where=directory.root, remedy=_REMEDY
         )
-    if run_directory.read_json(directory.inputs)["inputs"] != [asdict(s) for s in prepared.sources]:
-        raise UserError("the input is not the one that this run began with", where=directory.root, remedy=remedy)
 
 
 def _measured(

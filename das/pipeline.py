@@ -23,9 +23,9 @@ from das import spec as specification
 from das.assessment import Assessed, assess, truth_path
 from das.engine import Progress, Silent, executor, refuse_within_import
 from das.errors import ReleaseError, UserError
-from das.files import published_layout, run_directory, truth
+from das.files import errors_csv, published_layout, run_directory, truth
 from das.files.run_directory import RunDirectory
-from das.measuring import Measured, begin, check_same, measure_release
+from das.measuring import Measured, begin, check_configuration, check_same, measure_release
 from das.model.histogram import Histogram
 from das.model.not_private import marked
 from das.model.release import Release
@@ -47,12 +47,14 @@ Made = tuple[Mapping[str, Mapping[str, Histogram]], Mapping[str, Mapping[str, Ce
 @dataclass(frozen=True)
 class Outcome:
     """What a run has written, and how well it did (``rows`` by universe; empty without the truth). ``notes``: what
-    of published files could not be taken over as it stands."""
+    of published files could not be taken over as it stands. ``was_finished``: this was to resume a run that had
+    ended, and nothing was done."""
 
     directory: RunDirectory
     rows: Mapping[str, Sequence[ErrorRow]]
     seconds: float
     notes: tuple[str, ...] = ()
+    was_finished: bool = False
 
 
 def run(
@@ -69,7 +71,7 @@ def run(
 
     With ``resume`` a run in ``out`` that was interrupted goes on: levels that were measured are kept. A level
     whose measuring was interrupted has spent its budget; it is measured again, and both spendings stated,
-    only with ``accept_spent``.
+    only with ``accept_spent``. A run that is finished stays as it is.
     """
     refuse_within_import()
     progress, stages, directory = progress or Silent(), Stages(), RunDirectory(out)
@@ -77,6 +79,8 @@ def run(
         raise UserError("this run was interrupted before anything was drawn: there is nothing to resume",
                         where=directory.root, remedy="delete the folder and run again")  # fmt: skip
     resume = resume and directory.ledger.exists()
+    if resume and directory.manifest.exists():
+        return _finished(spec, directory)
     if not resume:
         directory.refuse_if_taken()
     with executor(workers) as pool:
@@ -86,6 +90,13 @@ def run(
         return run_prepared(
             spec, prepared, directory, pool, stages, progress, resume=resume, accept_spent=resume and accept_spent
         )
+
+
+def _finished(spec: RunSpec, directory: RunDirectory) -> Outcome:
+    """A run that had ended, as its files say it; the manifest is written last. Nothing is done."""
+    check_configuration(spec, directory)
+    rows = {u.name: errors_csv.read(directory.errors_of(u.name)) for u in spec.universes}
+    return Outcome(directory, rows, 0.0, was_finished=True)
 
 
 def run_prepared(

@@ -4,8 +4,12 @@ the run, whatever ends it."""
 from __future__ import annotations
 
 import os
+import shlex
+import signal
 import subprocess
 import sys
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -79,3 +83,69 @@ def test_every_other_way_to_begin_works(root: Path, tmp_path: Path, kind: str) -
     }[kind]()
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == "begun\n[1, 2]\n"
+
+
+# --- the end of a run ---------------------------------------------------------------------------------------------
+
+
+RESUMED = ("run", "configs/pl94-2010.toml", "--set", "output.report=false", "--set", "output.tables=false")
+
+
+@pytest.fixture
+def estimating(root: Path, tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str], Path]]:
+    """A run with two workers that has measured everything, in a process group of its own; and its folder."""
+    out = tmp_path / "run"
+    command = [sys.executable, "-m", "das", *RESUMED, "--out", str(out), "--workers", "2"]
+    with subprocess.Popen(command, cwd=root, stderr=subprocess.PIPE, text=True, start_new_session=True) as process:
+        until(lambda: (out / "release" / "privacy.json").exists())
+        assert len(group(process.pid)) >= 3  # the run, a worker, and the resource tracker
+        yield process, out
+        if group(process.pid):
+            os.killpg(process.pid, signal.SIGKILL)
+
+
+def group(leader: int) -> list[str]:
+    """Processes of a group that have not ended."""
+    every = subprocess.run(["ps", "-A", "-o", "pgid=,stat=,command="], capture_output=True, text=True, check=True)
+    lines = [line.split(None, 2) for line in every.stdout.splitlines()]
+    return [command for pgid, stat, command in lines if int(pgid) == leader and not stat.startswith("Z")]
+
+
+def until(happens: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 100
+    while not happens():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def test_workers_end_with_a_run_that_is_killed(estimating: tuple[subprocess.Popen[str], Path]) -> None:
+    process, _ = estimating
+    process.kill()
+    assert process.wait() == -signal.SIGKILL
+    until(lambda: not group(process.pid))
+
+
+def test_a_terminated_run_says_how_to_resume_and_goes_on(
+    root: Path, estimating: tuple[subprocess.Popen[str], Path]
+) -> None:
+    """SIGTERM is answered as Ctrl-C is: one message with the command to go on, and no process is left. That command
+    draws nothing again, and a second time changes nothing."""
+    process, out = estimating
+    ledger = (out / "release" / "ledger.jsonl").read_bytes()
+    process.terminate()
+    assert process.stderr is not None
+    said = process.stderr.read()
+    assert process.wait() == 143
+    until(lambda: not group(process.pid))
+    assert said.startswith("das: terminated\n  what was measured is kept; to go on: das run "), said
+    assert "Traceback" not in said
+    again = shlex.split(said.partition("to go on: das ")[2])
+    assert again == [*RESUMED, "--out", str(out), "--workers", "2", "--resume"]
+    assert not (out / "manifest.json").exists()
+    assert python(root, "-m", "das", *again).returncode == 0
+    assert (out / "release" / "ledger.jsonl").read_bytes() == ledger
+    before = {p: p.stat().st_mtime_ns for p in out.rglob("*")}
+    last = python(root, "-m", "das", *again, "--json")
+    assert last.returncode == 0
+    assert "is finished: there is nothing to resume" in last.stderr
+    assert {p: p.stat().st_mtime_ns for p in out.rglob("*")} == before

@@ -13,6 +13,7 @@ from typing import Any
 import click
 
 import das
+from das.cli.interruption import STOPPED, Terminated, terminable
 from das.errors import DasError, UserError
 from das.model.not_private import PLANNED, WARNING
 from das.spec import RunSpec
@@ -22,18 +23,21 @@ PATH = click.Path(path_type=Path)
 
 
 def guarded(command: Callable[..., None]) -> Callable[..., None]:
-    """Errors become one message on stderr and an exit code: 2 what the user can mend, 3 the rest."""
+    """Errors become one message on stderr and an exit code: 2 what the user can mend, 3 the rest; 130 after
+    Ctrl-C, 143 after SIGTERM."""
 
     @wraps(command)
     def guarded(*args: Any, **kwargs: Any) -> None:
         try:
-            command(*args, **kwargs)
+            with terminable():
+                command(*args, **kwargs)
         except DasError as error:
-            click.echo(f"das: {error}", err=True)
+            _say(str(error), error)
             sys.exit(error.exit_code)
-        except KeyboardInterrupt:
-            click.echo("das: interrupted", err=True)
-            sys.exit(130)
+        except (KeyboardInterrupt, Terminated) as stop:
+            said, code = STOPPED[type(stop)]
+            _say(said, stop)
+            sys.exit(code)
         except (
             click.ClickException,
             click.exceptions.Exit,
@@ -58,6 +62,11 @@ def warn(private: bool, warning: str = WARNING) -> None:
 def warn_of(spec: RunSpec) -> None:
     """The same of a configuration."""
     warn(spec.run.private, PLANNED)
+
+
+def _say(what: str, error: BaseException) -> None:
+    """One message on stderr, with the notes that the error has collected on its way."""
+    click.echo("\n  ".join([f"das: {what}", *getattr(error, "__notes__", ())]), err=True)
 
 
 def config_argument(function: Callable[..., None]) -> Callable[..., None]:

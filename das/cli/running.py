@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import click
 from das import pipeline
 from das.accounting import margins
 from das.accounting.guarantee import guarantees
+from das.cli.interruption import resumable
 from das.cli.options import PATH, config_argument, guarded, json_option, load, release_of, run_options, warn, warn_of
 from das.console import Live, console, headline_table, plan_table
 from das.errors import UserError
@@ -48,10 +50,14 @@ def run(
     if (accept_spent and not resume) or (resume and out is None):
         raise UserError("--accept-spent goes with --resume, and --resume with --out", where="das run")
     out = out or Path("runs") / f"{_file_name(spec.run.name)}-{datetime.now():%Y%m%d-%H%M%S}"
-    with Live(quiet) as progress:
+    again = ["das", "run", config, *_options("--set", changes), "--out", out, *_options("--data", paths),
+             *(["--workers", workers] if workers > 1 else [])]  # fmt: skip
+    with resumable(out, again), Live(quiet) as progress:
         outcome = pipeline.run(
             spec, out, paths=paths, workers=workers, progress=progress, resume=resume, accept_spent=accept_spent
         )
+    if outcome.was_finished:
+        click.echo(f"das: note: {out} is finished: there is nothing to resume, and nothing was changed", err=True)
     if as_json:
         found = [vars(h) for h in headline(outcome.rows[PERSONS])]
         pages = {"report": outcome.directory.report, "page": outcome.directory.page}
@@ -61,7 +67,8 @@ def run(
     screen = console()
     warn(spec.run.private)
     screen.print(headline_table(headline(outcome.rows[PERSONS])))
-    screen.print(f"written in {outcome.seconds:.1f} s:", highlight=False)
+    when = "before" if outcome.was_finished else f"in {outcome.seconds:.1f} s"
+    screen.print(f"written {when}:", highlight=False)
     may = "safe to publish under the guarantee in privacy.json" if spec.run.private else f"{COLUMN}: {CELL}"
     click.echo(f"  release  {outcome.directory.release}   ({may})")
     if spec.output.report:
@@ -129,6 +136,11 @@ def _summary(outcome: Outcome) -> dict[str, object]:
     """What a script wants to know of a run."""
     directory = outcome.directory
     return {"out": str(directory.root), "release": str(directory.release), "seconds": round(outcome.seconds, 3)}
+
+
+def _options(name: str, values: Sequence[object]) -> list[object]:
+    """An option that is repeated for each value."""
+    return [x for value in values for x in (name, value)]
 
 
 def _file_name(text: str) -> str:

@@ -49,8 +49,10 @@ class RunDirectory:
     def refuse_if_taken(self) -> None:
         refuse_inside_release(self.root)
         if self.root.exists() and (not self.root.is_dir() or any(self.root.iterdir())):
+            interrupted = self.ledger.exists() and not self.manifest.exists()
+            go_on = "; or go on with the interrupted run that it is, by --resume" if interrupted else ""
             raise UserError("is there already, and not empty", where=self.root,
-                            remedy="choose another --out; a run is never overwritten")  # fmt: skip
+                            remedy=f"choose another --out; a run is never overwritten{go_on}")  # fmt: skip
 
     @contextmanager
     def held(self) -> Iterator[None]:

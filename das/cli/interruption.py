@@ -1,0 +1,70 @@
+"""Ctrl-C and SIGTERM: both end a command with a message, what it cost, and how to go on."""
+
+from __future__ import annotations
+
+import shlex
+import signal
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from das.errors import ReleaseError, UserError
+from das.files.ledger import LedgerFile
+from das.files.run_directory import RunDirectory
+
+
+class Terminated(BaseException):
+    """SIGTERM has arrived."""
+
+
+#: What is said, and the exit code: 128 and the number of the signal, as shells have it.
+STOPPED = {KeyboardInterrupt: ("interrupted", 130), Terminated: ("terminated", 143)}
+
+
+@contextmanager
+def terminable() -> Iterator[None]:
+    """SIGTERM raises :class:`Terminated` within, and is what it was after; where a program has its own way with it,
+    it keeps it."""
+    ours = threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    if not ours:
+        yield
+        return
+    signal.signal(signal.SIGTERM, _terminate)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+def _terminate(*_: object) -> None:
+    raise Terminated
+
+
+@contextmanager
+def resumable(out: Path, command: Sequence[object]) -> Iterator[None]:
+    """What stops a run within says in a note what was spent, and with which ``command`` the run in ``out`` goes on.
+    A mistake of the user's has its own remedy."""
+    try:
+        yield
+    except UserError:
+        raise
+    except BaseException as error:
+        error.add_note(_how_to_resume(RunDirectory(out), command))
+        raise
+
+
+def _how_to_resume(directory: RunDirectory, command: Sequence[object]) -> str:
+    try:
+        attempts = LedgerFile(directory.ledger).attempts()
+    except ReleaseError as error:
+        return str(error)
+    again = shlex.join(map(str, (*command, "--resume")))
+    if not any(a.events for a in attempts):
+        return "nothing was measured: no budget is spent"
+    if not any(a.digest is None and a.events for a in attempts):
+        return f"what was measured is kept; to go on: {again}"
+    return (
+        "what was being drawn is spent; to go on, and measure it again (the privacy statement then names both "
+        f"spendings): {again} --accept-spent"
+    )
