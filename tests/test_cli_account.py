@@ -213,6 +213,13 @@ def test_margins_of_a_budget(das: Das, config: Path) -> None:
     assert line["margins"] == {"0.5": 1}
 
 
+def test_wishes_take_any_spelling(das: Das, config: Path) -> None:
+    exact = das("plan", config, "--margin", "Block:hispanic * cenrace=9", "--json")
+    assert das("plan", config, "--margin", "block:CENRACE*Hispanic=9", "--json") == exact
+    said = das("plan", config, "--add", "Blok:hispanic=1/100")
+    assert (said.code, "did you mean Block?" in said.err) == (2, True)
+
+
 def test_what_margins_and_queries_cost(das: Das, config: Path) -> None:
     args = ("plan", config, "--margin", "State:total=3", "--add", "Block:hispanic=1/100")
     said = json.loads(das(*args, "--json").out)
@@ -259,6 +266,7 @@ def test_a_plan_that_is_chosen_goes_into_the_configuration(das: Das, config: Pat
     (["--margin", "State:votingage=3"], ["State:votingage", "no such draw", "it measures total"]),
     (["--margin", "Ward:total=3"], ["the levels are US, State, Block"]),
     (["--margin", "State:total=3", "--margin", "State:total=4"], ["there twice"]),
+    (["--add", "State:total=1"], ["measured already"]),
     (["--add", "State:votingage=0"], ["not positive"]),
     (["--add", "State:votingage=x"], ["--add State:votingage=x", "not a number"]),
     (["--add", "State:age=1"], ["'age'"]),

@@ -53,6 +53,15 @@ def test_summary(said, finished: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(rows) == 65
 
 
+def test_levels_and_queries_take_any_spelling(said, finished: Path) -> None:  # type: ignore[no-untyped-def]
+    exact = said("show", finished, "--level", "Block_Group", "--query", "votingage * hispanic")
+    assert said("show", finished, "--level", "block group", "--query", "Hispanic*VotingAge") == exact
+    code, _, err = said("show", finished, "--level", "block grop", "--query", "total")
+    assert (code, "did you mean Block_Group" in err) == (2, True)
+    code, _, err = said("show", finished, "--level", "blockgroup", "--query", "race")
+    assert (code, "did you mean cenrace" in err) == (2, True)
+
+
 def test_show(said, finished: Path) -> None:  # type: ignore[no-untyped-def]
     code, out, _ = said("show", finished, "--level", "County", "--query", "votingage * hispanic")
     expected = das.read_nmf(finished, level="County", query="votingage * hispanic")

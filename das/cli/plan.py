@@ -19,6 +19,9 @@ from das.console import console, options_table
 from das.errors import SpecError, UserError
 from das.model.budget import Plan
 from das.model.not_private import PLANNED, marked
+from das.model.spelling import named
+from das.model.spelling import query as spelt_query
+from das.model.universe import Universe
 from das.spec import RunSpec, budget_toml
 
 
@@ -29,8 +32,7 @@ from das.spec import RunSpec, budget_toml
 @click.option("--margin", "margins", multiple=True, metavar="LEVEL:QUERY=M",
               help="The margin of error that a query should have, such as Tract:total=5.")  # fmt: skip
 @click.option("--add", "added", multiple=True, metavar="LEVEL:QUERY=COST",
-              help="One more query at a level, or more for one that is measured, at this rho (or epsilon), "
-              "such as Tract:hispanic=1/100.")  # fmt: skip
+              help="One more query at a level, at this rho (or epsilon), such as Tract:hispanic=1/100.")  # fmt: skip
 @click.option(
     "--universe", default="persons", show_default=True, help="persons, housing, or the name of one under [universes]."
 )
@@ -53,8 +55,8 @@ def plan(
         asked = spec.universe(universe)
     except SpecError as error:
         raise UserError(error.what, where="--universe", remedy=error.remedy) from None
-    wished = {place: _whole(value, text) for text, place, value in _wishes("--margin", margins)}
-    more = {place: exact_option(f"--add {text}", value) for text, place, value in _wishes("--add", added)}
+    wished = {place: _whole(value, text) for text, place, value in _wishes("--margin", margins, spec, asked)}
+    more = {place: exact_option(f"--add {text}", value) for text, place, value in _wishes("--add", added, spec, asked)}
     if any(math.isnan(c) for c in coverage):
         raise UserError("this is not a number", where="--coverage", remedy="give a share between 0 and 1")
     coverages = coverage or ((0.95,) if wished or more else (0.9, 0.95, 0.99))
@@ -87,8 +89,9 @@ def plan(
         click.echo(p["says"])
 
 
-def _wishes(option: str, texts: Sequence[str]) -> list[tuple[str, Place, str]]:
+def _wishes(option: str, texts: Sequence[str], spec: RunSpec, universe: Universe) -> list[tuple[str, Place, str]]:
     """The text of each wish, the level and query that it names, and its value."""
+    levels, plan = spec.geography.levels, universe.plan
     out: list[tuple[str, Place, str]] = []
     for text in texts:
         place, equals, value = text.rpartition("=")
@@ -97,7 +100,9 @@ def _wishes(option: str, texts: Sequence[str]) -> list[tuple[str, Place, str]]:
             raise UserError(
                 f"{text!r} is not LEVEL:QUERY=VALUE", where=option, remedy="write for instance Tract:total=5"
             )
-        at = (level.strip(), " * ".join(factor.strip() for factor in query.split("*")))
+        where = f"{option} {text}"
+        known = named(level.strip(), levels, "level", where)
+        at = known, spelt_query(query.strip(), universe.schema, [d.query for d in plan.at(known)], where)
         if at in {p for _, p, _ in out}:
             raise UserError(f"{place!r} is there twice", where=option)
         out.append((text, at, value.strip()))

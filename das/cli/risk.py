@@ -18,8 +18,9 @@ from das.console import console, records_table
 from das.errors import InputError, UserError
 from das.files import packaged
 from das.files.run_directory import RunDirectory, create_private, is_private, write_json
-from das.model.budget import Neighbours
+from das.model.budget import Neighbours, Plan
 from das.model.not_private import PLANNED, WARNING, marked, marked_rows
+from das.model.spelling import product
 from das.report.risk import FORMATS, draw
 from das.risk import exposure
 from das.risk.figures import FIGURES
@@ -137,8 +138,8 @@ def report(path: Path, public: bool, priors: Sequence[Fraction], queries: Sequen
         raise UserError("is neither a command of das risk, nor the folder of a run, nor a configuration", where=path,
                         remedy="see das risk --help")  # fmt: skip
     spec = load(config, ())
+    queries = _spelt(queries, spec.persons.plan)
     found = [vars(o) for o in exposure.outlook(spec.persons.plan, levels, query=queries[0]) if o.query in queries]
-    _check_found(found, queries)
     warning = WARNING if path.is_dir() else PLANNED
     _print("What the plan says of an intruder (public)", found, as_json, spec.run.private, warning)
 
@@ -147,8 +148,7 @@ def _of_run(run: Path, priors: Sequence[float], queries: Sequence[str]) -> list[
     opened, known = truth_of(run)
     u = opened.spec.persons
     given = (known[u.name], opened.source(u), u.plan, opened.spine, u.schema)
-    if not set(queries) & {d.query for d in u.plan.draws}:
-        _check_found([], queries)
+    queries = _spelt(queries, u.plan)
     rows = []
     for prior in priors:
         rows += exposure.exposure(*given, prior=prior, queries=queries)
@@ -156,9 +156,13 @@ def _of_run(run: Path, priors: Sequence[float], queries: Sequence[str]) -> list[
     return [vars(r) for r in rows]
 
 
-def _check_found(rows: Sequence[Mapping[str, Any]], queries: Sequence[str]) -> None:
-    if not rows:
-        raise UserError(f"{queries[0]!r} is not measured", where="--query", remedy="see das check for what is")
+def _spelt(queries: Sequence[str], plan: Plan) -> list[str]:
+    """The measured queries that are meant."""
+    known = list(dict.fromkeys(d.query for d in plan.draws))
+    try:
+        return [product(q, known) for q in queries]
+    except InputError as error:
+        raise UserError(f"{error.what}: it is not measured", where="--query", remedy=error.remedy) from None
 
 
 @risk.command()

@@ -18,7 +18,9 @@ import pyarrow.dataset as ds
 from das.errors import InputError, ReleaseError, SpecError
 from das.model.query import Query
 from das.model.schema import SCHEMAS, Schema
+from das.model.spelling import named, product
 
+_SUFFIX = {"DPQuery": "_dpq", "Constraint": "_con"}
 _FIXED = ("geocode", "query_name", "query_shape", "value", "variance", "sign", "plb")
 
 
@@ -35,13 +37,17 @@ def read_nmf(
     """Measurements (``kind="DPQuery"``) or constraints (``"Constraint"``) below ``path``.
 
     ``path`` is a run, its release, its ``nmf`` folder, or a folder in the Bureau's layout. ``level``, ``query``
-    (with or without its suffix) and ``geocode`` select. Tidy: one row for each answer, with ``level``,
+    (with or without its suffix) and ``geocode`` select; case, blanks and the order of factors do not matter. Tidy: one row for each answer, with ``level``,
     ``geocode``, ``query``, a column for each attribute holding the label of the group (``*`` where summed out),
     ``value`` and ``variance`` (or ``sign``). Otherwise one row for each unit and query, lists in ``value``.
     ``schema`` names the labels of a schema that is not among the published ones; without it, its groups are
     numbered.
     """
     root = _root(Path(path))
+    if level is not None:
+        level = named(level, list(_folders(root)), "level", root)
+    if query is not None:
+        query = _spelt(query.removesuffix(_SUFFIX[kind]), _queries(root, level, kind), root)
     frames = [
         _tidy(frame, name, schema) if tidy else frame.assign(level=name)
         for name, folder in _levels(root, level)
@@ -85,34 +91,51 @@ def _root(path: Path) -> Path:
 
 
 def _levels(root: Path, level: str | None) -> list[tuple[str, Path]]:
-    folders = {p.name.removesuffix(".parquet"): p for p in sorted(root.glob("*.parquet")) if p.is_dir()}
-    if level is None:
-        return list(folders.items())
-    if level not in folders:
-        raise InputError(f"no level {level!r}", where=root, remedy=f"its levels are {', '.join(folders)}")
-    return [(level, folders[level])]
+    return [(name, folder) for name, folder in _folders(root).items() if level in (None, name)]
+
+
+def _folders(root: Path) -> dict[str, Path]:
+    return {p.name.removesuffix(".parquet"): p for p in sorted(root.glob("*.parquet")) if p.is_dir()}
+
+
+def _spelt(query: str, known: Sequence[str], root: Path) -> str:
+    try:
+        return product(query, known, root)
+    except InputError as error:
+        raise ReleaseError(error.what, where=root, remedy=error.remedy) from None
+
+
+def _queries(root: Path, level: str | None, kind: str) -> list[str]:
+    """The queries of the files, without their suffix."""
+    found: dict[str, None] = {}
+    for _, folder in _levels(root, level):
+        for path in sorted((folder / kind).rglob("*.parquet")):
+            names = _read(path, ["query_name"], None)["query_name"].unique().to_pylist()
+            found |= dict.fromkeys(str(n).removesuffix(_SUFFIX[kind]) for n in names)
+    return list(found)
 
 
 def _frames(folder: Path, query: str | None, geocode: str | Sequence[str] | None, kind: str) -> list[pd.DataFrame]:
     out = []
     for path in sorted(folder.rglob("*.parquet")):
-        try:
-            data = ds.dataset(path, format="parquet")
-            chosen = _filter(query, geocode, kind)
-            columns = [c for c in data.schema.names if c != "plb"]
-            table = data.to_table(columns=columns, filter=chosen)
-        except (OSError, pa.ArrowInvalid) as error:
-            raise ReleaseError(f"cannot be read ({error})", where=path, remedy="get the file again") from None
+        table = _read(path, None, _filter(query, geocode, kind))
         if table.num_rows:
             out.append(table.to_pandas())
     return out
 
 
+def _read(path: Path, columns: list[str] | None, chosen: ds.Expression | None) -> pa.Table:
+    try:
+        data = ds.dataset(path, format="parquet")
+        return data.to_table(columns=columns or [c for c in data.schema.names if c != "plb"], filter=chosen)
+    except (OSError, pa.ArrowInvalid) as error:
+        raise ReleaseError(f"cannot be read ({error})", where=path, remedy="get the file again") from None
+
+
 def _filter(query: str | None, geocode: str | Sequence[str] | None, kind: str) -> ds.Expression | None:
     chosen = None
     if query is not None:
-        suffix = "_dpq" if kind == "DPQuery" else "_con"
-        chosen = ds.field("query_name") == query.removesuffix(suffix) + suffix
+        chosen = ds.field("query_name") == query + _SUFFIX[kind]
     if geocode is not None:
         wanted = [geocode] if isinstance(geocode, str) else list(geocode)
         here = ds.field("geocode").isin(wanted)
