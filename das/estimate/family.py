@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from das.model.constraint import Bounds
 from das.model.query import Query
 from das.model.solution import Certificate
-from das.solve import FEASIBLE, children_qp
+from das.solve import FEASIBLE, Partitions, children_qp
 
 Array = NDArray[np.float64]
 Rows = NDArray[Any]
@@ -20,6 +20,8 @@ Rows = NDArray[Any]
 #: Noise of less variance is no noise: an integer answer is then right but once in a hundred. Weighing it
 #: more would change nothing but the conditioning (at rho = 1000 variances of 1e-21 occur).
 LEAST_VARIANCE = 0.01
+#: Of more cells the normal matrix is not formed: it would be more than thirty megabytes, several times over.
+MANY = 2048
 
 
 @dataclass(frozen=True)
@@ -168,7 +170,7 @@ class Family:
 
     def _least_squares(
         self,
-        gram: Array,
+        gram: Array | Partitions,
         rhs: Array,
         parent: NDArray[Any] | None,
         group: NDArray[np.intp],
@@ -233,22 +235,28 @@ class Family:
 
 def normal_equations(
     measured: Sequence[tuple[NDArray[np.intp], NDArray[np.int64], Array]],
-) -> tuple[Array, Array]:
+) -> tuple[Array | Partitions, Array]:
     r"""``G_c = sum_q Q'Q / Var_qc`` and ``b_c = sum_q Q'm_qc / Var_qc`` on some cells.
 
     Each query is ``(index, values, variance)``: the answer of each cell ``(m,)``, values ``(units, answers)``,
     variance ``(units,)`` (infinite: not measured). ``G`` is ``(m, m)`` if all units share their variances,
-    else ``(units, m, m)``; :math:`(Q'Q)_{kl} = 1` exactly where k and l have the same answer.
+    else ``(units, m, m)``; :math:`(Q'Q)_{kl} = 1` exactly where k and l have the same answer. Of many cells it is
+    the sum of partitions and no matrix.
     """
     units, cells = len(measured[0][1]), len(measured[0][0])
     shared = all((v == v[0]).all() for _, _, v in measured)
-    gram = np.zeros((cells, cells) if shared else (units, cells, cells))
+    weights = [1.0 / np.maximum(v, LEAST_VARIANCE) for _, _, v in measured]
     rhs = np.zeros((units, cells))
-    for index, values, variance in measured:
-        weight = 1.0 / np.maximum(variance, LEAST_VARIANCE)
+    for (index, values, _), weight in zip(measured, weights, strict=True):
+        rhs += weight[:, None] * values[:, index]
+    if shared and cells > MANY:
+        partitions = Partitions.of([i for i, _, _ in measured], [float(w[0]) for w in weights], cells)
+        if partitions is not None:
+            return partitions, rhs
+    gram = np.zeros((cells, cells) if shared else (units, cells, cells))
+    for (index, _, _), weight in zip(measured, weights, strict=True):
         same = index[:, None] == index[None, :]
         gram += weight[0] * same if shared else weight[:, None, None] * same
-        rhs += weight[:, None] * values[:, index]
     return gram, rhs
 
 

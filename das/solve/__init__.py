@@ -2,6 +2,7 @@
 
 from das.solve.children import FEASIBLE, children_qp
 from das.solve.network import round_children
+from das.solve.partitions import Partitions
 from das.solve.sharing import least_moves
 
-__all__ = ["FEASIBLE", "children_qp", "least_moves", "round_children"]
+__all__ = ["FEASIBLE", "Partitions", "children_qp", "least_moves", "round_children"]

@@ -25,6 +25,9 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from das.solve.partitions import PartitionsCurvature
 
 Array = NDArray[np.float64]
 
@@ -65,6 +68,15 @@ class Curvature:
         m = self.gram if matrix is None else matrix
         return x @ m if self.shared else (m @ x[:, :, None])[:, :, 0]
 
+    def over(self, x: Array) -> Array:
+        """``G_c^+ x_c`` for each child, ``(children, cells)``."""
+        return self.times(x, self.inverse)
+
+    def variances(self, rows: Array) -> Array:
+        """The diagonal of B G^-1 B', with the mean inverse where children differ: ``(rows,)``."""
+        inverse = self.inverse if self.shared else self.inverse.mean(axis=0)
+        return np.asarray(np.sum(rows @ inverse * rows, axis=1))
+
     def shared_out(self, rest: Array, children: int) -> Array:
         """What each child takes of ``rest`` at the least cost: ``G_c^-1 (sum G_c^-1)^-1 rest``; evenly where G is
         singular. ``(children, cells)``, or ``(cells,)`` for all."""
@@ -74,7 +86,7 @@ class Curvature:
 
     def half_norm(self, e: Array) -> Array:
         """``1/2 e_c'G_c^+ e_c`` of each child, ``(children,)``."""
-        return np.asarray(0.5 * np.sum(e * self.times(e, self.inverse), axis=1))
+        return np.asarray(0.5 * np.sum(e * self.over(e), axis=1))
 
     def balance(self, primal: Array, dual: Array) -> float:
         """The size of a residual in persons over that of one in gradients, both in the norm of G. Where G is
@@ -109,12 +121,12 @@ class Curvature:
 
 
 def relative_gap(
-    curvature: Curvature,
+    curvature: Curvature | PartitionsCurvature,
     rhs: Array,
     x: Array,
     parent: Array | None,
     support: NDArray[np.bool_] | None,
-    rows: Array,
+    rows: Array | csr_array,
     slack: tuple[Array, Array],
     multipliers: tuple[Array, Array],
 ) -> float:

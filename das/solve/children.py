@@ -13,7 +13,7 @@ copies :math:`z = x` and :math:`v = Bx`. All children share :math:`G` and :math:
 .. math:: x_c = A r_c + A\nu,\quad \sum_c x_c = p \;\Rightarrow\; A\nu = \tfrac1C\bigl(p - \sum_c A r_c\bigr),
 
 which needs no further solve. Cost: one factorisation of ``cells^3 / 3`` and ``2 C cells^2`` for each
-iteration. Each copy has its own :math:`\rho`, which follows the ratio of its residuals. Where totals of several
+iteration; where G is a sum of partitions (:mod:`das.solve.partitions`), with the number of their answers for that of the cells. Each copy has its own :math:`\rho`, which follows the ratio of its residuals. Where totals of several
 children together are known (the parts :math:`s`), one more row of :math:`B` holds :math:`1'x_c`; its copy is projected by
 shifting all children of a part by :math:`(T_s - \sum_{c \in s} 1'x_c)/|s|`, so its multiplier is constant on a part.
 
@@ -33,10 +33,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
+from scipy.sparse import csr_array
 
 from das.model.solution import Solution, Status
 from das.solve.certificate import Curvature, relative_gap
 from das.solve.contradictions import refuse_contradictions
+from das.solve.partitions import Partitions, PartitionsCurvature
 from das.solve.parts import Parts
 
 Array = NDArray[np.float64]
@@ -54,7 +56,7 @@ _SKEW = 10.0  # the measure of a row stays within this factor of its squared len
 
 
 def children_qp(
-    gram: Array,
+    gram: Array | Partitions,
     rhs: Array,
     parent: Array | None,
     *,
@@ -69,7 +71,7 @@ def children_qp(
 ) -> Solution:
     """Solve the problem of the module.
 
-    ``gram`` is ``(cells, cells)``, shared, or ``(children, cells, cells)``; ``rhs`` ``(children, cells)``;
+    ``gram`` is ``(cells, cells)``, shared, or ``(children, cells, cells)``, or shared :class:`Partitions`; ``rhs`` ``(children, cells)``;
     ``parent`` ``(cells,)``, or ``None`` for no coupling. ``groups`` is a partition of the cells (``(cells,)``
     of group numbers) or, for rows that overlap, a 0/1 matrix ``(groups, cells)``; ``lower`` and ``upper``
     bound their sums, ``(children, groups)``. Where ``support`` ``(children, cells)`` is False, x is 0. ``parts``
@@ -133,7 +135,7 @@ class _Copy:
 class _Problem:
     def __init__(
         self,
-        gram: Array,
+        gram: Array | Partitions,
         rhs: Array,
         parent: Array | None,
         groups: NDArray[np.generic] | None,
@@ -144,10 +146,13 @@ class _Problem:
     ) -> None:
         self.rhs = np.asarray(rhs, dtype=float)
         self.children, self.cells = self.rhs.shape
-        self.gram = np.asarray(gram, dtype=float)
-        if not (np.isfinite(self.gram).all() and np.isfinite(self.rhs).all()):
+        self.gram = gram if isinstance(gram, Partitions) else np.asarray(gram, dtype=float)
+        known = isinstance(self.gram, Partitions) or np.isfinite(self.gram).all()
+        if not (known and np.isfinite(self.rhs).all()):
             raise ValueError("gram and rhs must be finite")
-        self.curvature = Curvature(self.gram)
+        self.curvature: Curvature | PartitionsCurvature = (
+            PartitionsCurvature(self.gram) if isinstance(self.gram, Partitions) else Curvature(self.gram)
+        )
         self.parent = None if parent is None else np.asarray(parent, dtype=float)
         self.support = support
         rows = _rows(groups, self.cells)
@@ -163,14 +168,15 @@ class _Problem:
             low, high = (
                 np.pad(b, ((0, 0), (0, 1)), constant_values=inf) for b, inf in ((low, -np.inf), (high, np.inf))
             )
-        self.size = self._sizes(rows)
-        self.rows, self.lower, self.upper = rows / self.size[:, None], low / self.size, high / self.size
+        held: Any = csr_array(rows) if isinstance(self.gram, Partitions) else rows
+        self.size = self._sizes(held)
+        self.rows: Any = held / self.size[:, None]
+        self.lower, self.upper = low / self.size, high / self.size
 
-    def _sizes(self, rows: Array) -> Array:
+    def _sizes(self, rows: Any) -> Array:
         """What the rows are divided by, so that one weight serves all: the standard deviation of a row's sum in those
         of a typical cell, sqrt(b'G^-1 b), but not far from its length."""
-        inverse = self.curvature.inverse if self.curvature.shared else self.curvature.inverse.mean(axis=0)
-        variance = self.curvature.typical * np.sum(rows @ inverse * rows, axis=1)
+        variance = self.curvature.typical * self.curvature.variances(rows)
         length = np.maximum(rows.sum(axis=1), 1.0)
         return np.asarray(np.sqrt(np.clip(variance, length / _SKEW, length * _SKEW)))
 
@@ -196,7 +202,7 @@ class _Problem:
 
     def _start(self) -> None:
         c = self.curvature
-        x = c.times(self.rhs, c.inverse)
+        x = c.over(self.rhs)
         if self.parent is not None:
             x += c.shared_out(self.parent - x.sum(axis=0), self.children)
         x = self._allowed(x)
@@ -216,8 +222,10 @@ class _Problem:
             out[:, -1] = self.parts.projected(sums[:, -1], self.size[-1])
         return out
 
-    def _factor(self) -> Array:
-        """A, shared ``(cells, cells)`` or stacked ``(children, cells, cells)``."""
+    def _factor(self) -> Array | Partitions:
+        """A, shared ``(cells, cells)`` or stacked ``(children, cells, cells)``; of partitions, its inverse."""
+        if isinstance(self.gram, Partitions):
+            return self.gram.plus(self.z.weight, self.rows, self.v.weight)
         add = self.z.weight * np.eye(self.cells) + self.v.weight * (self.rows.T @ self.rows)
         if self.gram.ndim == 2:
             return cho_solve(cho_factor(self.gram + add), np.eye(self.cells))
@@ -225,12 +233,12 @@ class _Problem:
         self._share = np.linalg.inv(a.sum(axis=0)) if self.parent is not None else None
         return a
 
-    def _advance(self, a: Array, look: bool) -> None:
+    def _advance(self, a: Array | Partitions, look: bool) -> None:
         """One iteration; on a ``look``, the residuals besides."""
         z, v = self.z, self.v
         r = self.rhs + z.pull() + v.pull() @ self.rows
-        if a.ndim == 2:
-            x = r @ a
+        if isinstance(a, Partitions) or a.ndim == 2:
+            x = a.solve(r) if isinstance(a, Partitions) else r @ a
             if self.parent is not None:
                 x += (self.parent - x.sum(axis=0)) / self.children
         else:
