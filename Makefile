@@ -12,7 +12,7 @@ RUN_OUT := $(if $(OUT),--out $(OUT))
 STAMP := $(shell date +%Y%m%d-%H%M%S)
 RHOS ?= 1/10,1/2,293764/114921,10,50
 
-.PHONY: 2010 1940 sweep compare test lint bench docs docs-links notebooks dist clean
+.PHONY: 2010 1940 sweep compare test lint bench reference docs docs-links notebooks dist clean
 
 2010: $(VENV)/.installed
 	$(DAS) run configs/pl94-2010.toml $(OPTIONS) $(BUDGET) $(RUN_OUT)
@@ -37,6 +37,9 @@ lint: $(VENV)/.tested
 
 bench: $(VENV)/.tested
 	$(VENV)/bin/python -m benchmarks
+
+reference: $(VENV)/.installed
+	$(VENV)/bin/python -m docs.reference
 
 docs: $(VENV)/.documented
 	$(VENV)/bin/python -m sphinx -W --keep-going -q -b html -c docs . build/docs

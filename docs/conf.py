@@ -13,9 +13,7 @@ from docutils.utils.math import MathError
 from docutils.utils.math.latex2mathml import tex2mathml
 from sphinx.util import logging
 
-sys.path.insert(0, str(Path(__file__).parent))
-
-import reference
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import das
 
@@ -26,7 +24,7 @@ author = "the das authors"
 release = das.__version__
 copyright = author
 
-extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.viewcode"]
+extensions = ["myst_nb"]
 include_patterns = ["docs/*.md", "notebooks/*.ipynb"]  # of the repository, so that links are the same there and here
 root_doc = "docs/index"
 myst_enable_extensions = ["colon_fence", "dollarmath"]
@@ -38,27 +36,10 @@ nb_execution_timeout = 300
 nb_execution_raise_on_error = True
 nb_execution_show_tb = True
 
-autodoc_typehints = "description"
-autodoc_typehints_description_target = "documented"
-autodoc_member_order = "bysource"
-napoleon_google_docstring = True
-napoleon_numpy_docstring = False
-
 html_theme = "furo"
 html_title = f"das {release}"
 html_math_renderer = "mathml"
 linkcheck_timeout = 20
-
-#: What stands in a page for a part that is made from the code.
-MADE = {"<!-- made: configuration -->": reference.configuration, "<!-- made: commands -->": reference.commands}
-
-
-def fill(app: Any, page: str, source: list[str]) -> None:
-    """Put the parts that are made from the code in their places."""
-    for mark, make in MADE.items():
-        if mark in source[0]:
-            source[0] = source[0].replace(mark, make())
-
 
 #: Commands that docutils does not know, in terms of those that it does.
 SPELT = {
@@ -101,6 +82,5 @@ def entrance(app: Any, exception: Exception | None) -> None:
 
 def setup(app: Any) -> None:
     """Formulas become MathML, which every current browser shows: no script, no network."""
-    app.connect("source-read", fill)
     app.connect("build-finished", entrance)
     app.add_html_math_renderer("mathml", (inline_math, None), (block_math, None))

@@ -1,14 +1,17 @@
-"""Two pages made from the code: every key of the configuration, and every command.
+"""Three pages made from the code: every key of the configuration, every command, and the Python functions.
 
-The keys are the fields of the models in ``das/spec``; what a key means stands under its field there.
+``python -m docs.reference`` (``make reference``) writes them where they stand, below a line of each page; a test holds
+them to the code. The keys are the fields of the models in ``das/spec``; what a key means stands under its field there.
 """
 
 from __future__ import annotations
 
 import ast
 import inspect
+import re
 from collections.abc import Iterator
 from fractions import Fraction
+from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin
 
@@ -17,6 +20,23 @@ from pydantic import BaseModel
 
 from das.cli import main
 from das.spec import RunSpec
+from docs.docstrings import api
+
+#: All below this line of a page is made.
+LINE = "<!-- Below this line the page is made from the code, by `make reference`. -->\n"
+
+
+def pages() -> dict[Path, str]:
+    """The pages and the text that each should have."""
+    makers = {"configuration.md": configuration, "commands.md": commands, "api.md": api}
+    out = {}
+    for name, make in makers.items():
+        path = Path(__file__).with_name(name)
+        head, line, _ = path.read_text(encoding="utf-8").partition(LINE)
+        assert line, f"{path} has lost its line"
+        made = re.sub(r"\n{3,}", "\n\n", make().strip())
+        out[path] = f"{head}{LINE}\n{made}\n"
+    return out
 
 
 def configuration() -> str:
@@ -35,12 +55,39 @@ def configuration() -> str:
 
 
 def commands() -> str:
-    """Markdown: the help of every command, as the terminal prints it."""
+    """Markdown: each command with its arguments, what it does, and a row for each option."""
     out = []
     for name, command in walk(main, "das"):
-        with click.Context(command, info_name=name, terminal_width=100, max_content_width=100) as context:
-            out += [f"## `{name}`", "", "```text", command.get_help(context), "```", ""]
+        arguments = [p for p in command.params if isinstance(p, click.Argument)]
+        given = "".join(f" {p.metavar or str(p.name).upper()}{'...' if p.nargs < 0 else ''}" for p in arguments)
+        out += [f"## `{name}`", "", "```text", f"{name}{given} [OPTIONS]", "```", "", _help(command.help or ""), ""]
+        rows = [_option(p) for p in command.params if isinstance(p, click.Option)]
+        if rows:
+            out += ["| option | |", "|---|---|", *rows, ""]
     return "\n".join(out)
+
+
+def _help(text: str) -> str:
+    return "\n\n".join(_markdown(part) for part in inspect.cleandoc(text).split("\n\n"))
+
+
+def _option(option: click.Option) -> str:
+    """A row: the names, what it takes, what it does, and what holds without it."""
+    names = ", ".join(f"`{n}`" for n in [*option.opts, *option.secondary_opts])
+    takes = "" if option.is_flag else f" `{option.metavar or _takes(option.type)}`"
+    extra = ["required"] * option.required + ["repeatable"] * option.multiple
+    if option.show_default and option.default is not None:
+        default = option.default if isinstance(option.default, tuple | list) else [option.default]
+        extra.append(f"default: {', '.join(f'`{d}`' for d in default)}")
+    said = " ".join([option.help or "", *([f"({'; '.join(extra)})"] if extra else [])]).strip()
+    return f"| {names}{takes.replace('|', chr(92) + '|')} | {said.replace('<', '&lt;')} |"
+
+
+def _takes(kind: click.ParamType) -> str:
+    """What a value of this type looks like."""
+    if isinstance(kind, click.Choice):
+        return "|".join(map(str, kind.choices))
+    return "NUMBER" if isinstance(kind, click.types.FloatParamType | click.types.IntParamType) else kind.name.upper()
 
 
 def walk(command: click.Command, name: str) -> Iterator[tuple[str, click.Command]]:
@@ -129,3 +176,8 @@ def _default(field: Any) -> str:
     if isinstance(value, bool):
         return f"`{str(value).lower()}`"
     return "none" if value in (None, (), {}) else f"`{value}`" if isinstance(value, Fraction) else f'`"{value}"`'
+
+
+if __name__ == "__main__":
+    for page, text in pages().items():
+        page.write_text(text, encoding="utf-8")

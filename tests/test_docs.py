@@ -16,7 +16,7 @@ from click.testing import CliRunner
 import das
 from das.cli import main
 from das.spec import RunSpec, parse
-from docs import reference
+from docs import docstrings, reference
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted((ROOT / "docs").glob("*.md"))
@@ -43,6 +43,21 @@ def rows() -> dict[str, str]:
     """Key and text of every row of the reference, what stands for a name removed from the end."""
     lines = re.findall(r"^\| `([^`]+)` \|.*\| ([^|]*) \|$", reference.configuration(), re.MULTILINE)
     return {re.sub(r"(\.<(?!name>)\w+>)+$", "", key): text for key, text in lines}
+
+
+def test_the_reference_pages_are_what_the_code_says() -> None:
+    for path, text in reference.pages().items():
+        assert path.read_text(encoding="utf-8") == text, f"{path.name} is not current: run `make reference`"
+
+
+def test_every_public_name_is_in_the_reference() -> None:
+    text = reference.api()
+    assert [n for n in das.__all__ if f"### `das.{n}`" not in text] == ["__version__"]
+
+
+def test_a_docstring_becomes_markdown() -> None:
+    said = docstrings.markdown("See :func:`das.x` and :math:`a_b`.\n\n.. math:: a\n   + b\n\n>>> 1 + 1\n2\n\nAs ``x``")
+    assert said == "See `das.x` and $a_b$.\n\n$$\na\n+ b\n$$\n\n```python\n>>> 1 + 1\n2\n```\n\nAs `x`"
 
 
 def test_every_key_of_the_configuration_is_explained() -> None:
@@ -72,11 +87,11 @@ def spoken(text: str) -> list[list[str]]:
 
 
 def test_every_command_is_in_the_reference() -> None:
-    text = reference.commands()
+    sections = dict(re.findall(r"^## `([^`]+)`\n(.*?)(?=^## |\Z)", reference.commands(), re.MULTILINE | re.DOTALL))
+    assert {"das run", "das risk attack", "das data list"} <= set(sections)
     for name, command in reference.walk(main, "das"):
-        assert f"## `{name}`" in text
         for option in (o for p in command.params for o in p.opts if o.startswith("--")):
-            assert option in text
+            assert f"`{option}`" in sections[name]
 
 
 @pytest.mark.parametrize("page", EVERY, ids=lambda p: p.name)
