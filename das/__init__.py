@@ -13,13 +13,14 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from das.version import __version__
+
 if TYPE_CHECKING:
     from das.files.microdata_reading import read_frame as read_microdata
     from das.files.nmf_frame import read_nmf
-    from das.pipeline import Outcome
+    from das.from_release import Outcome
     from das.spec import RunSpec
 
-__version__ = "0.1.0"
 __all__ = ["__version__", "load_spec", "read_microdata", "read_nmf", "run"]
 
 #: Loaded when they are asked for: they bring pandas.

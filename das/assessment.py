@@ -94,6 +94,7 @@ def truth_of(run: Path) -> tuple[Opened, dict[str, Truth]]:
     confidential."""
     directory = RunDirectory(run)
     directory.read_manifest()
+    directory.require_truth()
     opened = open_release(directory.release)
     lowest = {u.name: truth.read(truth_path(directory, u.name)) for u in opened.spec.universes}
     return opened, {name: upward(h, opened.spine) for name, h in lowest.items()}

@@ -11,50 +11,32 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from das import __version__, release_report
+from das import release_report
 from das import spec as specification
 from das.assessment import Assessed, assess, truth_path
 from das.engine import Progress, Silent, executor, refuse_within_import
-from das.errors import ReleaseError, UserError
-from das.files import errors_csv, published_layout, run_directory, truth
+from das.errors import UserError
+from das.files import errors_csv, run_directory, truth
 from das.files.run_directory import RunDirectory
+from das.from_release import Made, Outcome, certificates_json, post_process
 from das.measuring import Measured, begin, check_configuration, check_same, measure_release
-from das.model.histogram import Histogram
 from das.model.not_private import marked
-from das.model.release import Release
-from das.model.result import ErrorRow
 from das.model.universe import PERSONS
-from das.post import Certificates, estimate, open_release, publish
+from das.post import open_release
 from das.preparation import Prepared, Truth, prepare
 from das.report import html
 from das.report.answers import Key, Shown
 from das.report.facts import facts
-from das.report.privacy import privacy_page
 from das.spec import RunSpec
 from das.stages import Stages
-
-#: What post-processing makes: published histograms and certificates, by universe and level.
-Made = tuple[Mapping[str, Mapping[str, Histogram]], Mapping[str, Mapping[str, Certificates]]]
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What a run has written, and how well it did (``rows`` by universe; empty without the truth). ``notes``: what
-    of published files could not be taken over as it stands. ``was_finished``: this was to resume a run that had
-    ended, and nothing was done."""
-
-    directory: RunDirectory
-    rows: Mapping[str, Sequence[ErrorRow]]
-    seconds: float
-    notes: tuple[str, ...] = ()
-    was_finished: bool = False
+from das.version import __version__
 
 
 def run(
@@ -115,7 +97,7 @@ def run_prepared(
         begin(spec, prepared, directory)
     with directory.held():
         measured = measure_release(spec, prepared, directory, stages, progress, accept_spent)
-        made = _post_process(directory.release, directory.release, pool, stages, progress)
+        made = post_process(open_release(directory.release), directory.release, pool, stages, progress)
         return finish(spec, prepared, directory, measured, made, stages, progress)
 
 
@@ -155,79 +137,12 @@ def finish(
             "began": measured.began.isoformat(timespec="seconds"),
             "inputs": [asdict(s) for s in prepared.sources],
             "stages": stages.done,
-            "certificates": _certificates(certificates),
+            "certificates": certificates_json(certificates),
             "outputs": directory.digests(),
         },
         measured.private,
     ))  # fmt: skip
     return Outcome(directory, rows, stages.seconds)
-
-
-def estimate_from(release: Path, out: Path, *, workers: int = 1, progress: Progress | None = None) -> Outcome:
-    """Everything after measurement, from the files of a release alone: of ours, or in the Bureau's layout."""
-    refuse_within_import()
-    progress, stages, directory = progress or Silent(), Stages(), RunDirectory(out)
-    directory.refuse_if_taken()
-    with executor(workers) as pool:
-        return _estimate_from(release, directory, pool, stages, progress)
-
-
-def _estimate_from(
-    release: Path, directory: RunDirectory, pool: Executor, stages: Stages, progress: Progress
-) -> Outcome:
-    given = release
-    if published_layout.is_published(release):
-        progress.stage("convert", None)
-        with stages("convert"):
-            published_layout.convert(release, directory.release)
-        release = directory.release
-    elif not (release / "spec.toml").is_file():
-        raise ReleaseError("this is no release: it has no spec.toml, and no folders <Level>.parquet", where=release,
-                           remedy="give the folder release/ of a run, or noisy measurement files in the "
-                                  "Bureau's layout")  # fmt: skip
-    opened = open_release(release)
-    if release == given:
-        directory.create(confidential=False)
-        directory.copy_from(release, "spec.toml", "privacy.json")
-    privacy = run_directory.read_json(release / "privacy.json")
-    run_directory.write_text(directory.release / "privacy.html", privacy_page(privacy, opened.spec.run.name))
-    _, certificates = _post_process(release, directory.release, pool, stages, progress)
-    source: dict[str, object] = {
-        "name": opened.spec.run.name,
-        "release": str(given),
-        "spec_digest": specification.digest(opened.spec),
-    }
-    source |= {"version": __version__, "stages": stages.done,
-               "certificates": _certificates(certificates), "outputs": directory.digests()}  # fmt: skip
-    directory.write_manifest(marked(source, privacy["private"]))
-    return Outcome(directory, {}, stages.seconds, tuple(privacy.get("notes", ())))
-
-
-def post_processed(release: Path, workers: int) -> tuple[Made, Stages]:
-    """Everything after measurement of one run, as one piece of work for another process."""
-    stages = Stages()
-    with executor(workers) as pool:
-        return _post_process(release, release, pool, stages, Silent()), stages
-
-
-def _post_process(
-    release: Path, out: Path, pool: Executor, stages: Stages, progress: Progress
-) -> tuple[dict[str, Mapping[str, Histogram]], dict[str, dict[str, Certificates]]]:
-    opened = open_release(release)
-    results: dict[str, Release] = {}
-    certificates: dict[str, dict[str, Certificates]] = {}
-    with stages("estimate and round"):
-        for u in opened.spec.universes:
-            results[u.name], certificates[u.name] = estimate(opened, u, pool, progress, out)
-    with stages("microdata and tables"):
-        for u in opened.spec.universes:
-            publish(opened, u, results[u.name], out, progress)
-    published = {name: r.histograms for name, r in results.items()}
-    if opened.spec.output.report:
-        with stages("report of the release"):
-            progress.stage("report of the release", None)
-            release_report.write(opened, release_report.shown(opened, published), out)
-    return published, certificates
 
 
 def _true_answers(spec: RunSpec, shown: Shown, known: Mapping[str, Truth]) -> dict[Key, NDArray[np.int64]]:
@@ -239,10 +154,6 @@ def _true_answers(spec: RunSpec, shown: Shown, known: Mapping[str, Truth]) -> di
         .answer(schemas[a.universe].query(a.query))
         for a in shown.answers
     }
-
-
-def _certificates(certificates: Mapping[str, Mapping[str, Certificates]]) -> dict[str, dict[str, dict[str, object]]]:
-    return {u: {lv: asdict(c) for lv, c in levels.items()} for u, levels in certificates.items()}
 
 
 def scaled(spec: RunSpec, budget: Fraction, name: str) -> RunSpec:

@@ -19,18 +19,18 @@ from das.errors import SpecError
 from das.evaluate import summary
 from das.files import errors_csv, sweep_csv
 from das.files.run_directory import RunDirectory, check_sweep, create_private, read_json, write_json, write_text
+from das.from_release import Made, post_processed
 from das.measuring import Measured, begin, check_same, measure_release
 from das.model.budget import Mechanism
 from das.model.not_private import marked
 from das.model.result import SummaryRow, SweepRow
 from das.model.universe import PERSONS
-from das.pipeline import Made, finish, post_processed, scaled
+from das.pipeline import finish, scaled
 from das.preparation import Prepared, prepare
 from das.report.sweep import sweep_page
-from das.spec import RunSpec
+from das.spec import METHODS, RunSpec
 from das.stages import Stages
 
-METHODS = ("topdown", "full-information")
 WARNING = (
     "Each run of this sweep measured the same records anew. A run published alone costs what its own privacy.json says. "
     "Publishing several adds up their costs: all of them together cost the total given here, and the measurements of "

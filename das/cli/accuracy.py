@@ -53,6 +53,7 @@ def compare(run_dir: Path, as_json: bool) -> None:
     Also draws them: confidential/compare.html.
     """
     directory = RunDirectory(run_dir)
+    directory.require_truth()
     names = [u.name for u in open_release(directory.release).spec.universes]
     every = {u: compared(errors_csv.read(directory.errors_of(u))) for u in names}
     persons = every[PERSONS]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from das import pipeline
+from das import from_release, pipeline
 from das.accounting import margins
 from das.accounting.guarantee import guarantees
 from das.cli.interruption import resumable
@@ -19,9 +19,10 @@ from das.console import Live, console, headline_table, plan_table
 from das.errors import UserError
 from das.evaluate import headline
 from das.files.run_directory import is_private
+from das.from_release import AFTERWARDS, Outcome
 from das.model.not_private import CELL, COLUMN, PLANNED, marked
 from das.model.universe import PERSONS
-from das.pipeline import Outcome
+from das.spec import METHODS
 
 
 @click.command()
@@ -110,18 +111,29 @@ def check(config: Path, changes: tuple[str, ...], as_json: bool) -> None:
     help="A run, its folder release/, or a folder of <Level>.parquet folders as the Bureau publishes.",
 )
 @click.option("--out", type=PATH, required=True, help="A new or empty folder.")
+@click.option("--method", type=click.Choice(METHODS), help="How to estimate; default: as the release was.")
+@click.option("--set", "changes", multiple=True, metavar="KEY=VALUE",
+              help=f"Change a key of {', '.join(AFTERWARDS)}, such as estimation.tolerance=1.")  # fmt: skip
 @run_options
 @json_option
 @guarded
-def estimate(release: Path, out: Path, workers: int, quiet: bool, as_json: bool) -> None:
+def estimate(
+    release: Path, out: Path, method: str | None, changes: tuple[str, ...], workers: int, quiet: bool, as_json: bool
+) -> None:
     """Everything after measurement, from a release's noisy measurements alone.
 
     The release may be one of ours, or noisy measurement files of redistricting persons or housing units in the
     layout of the Bureau's publication (US.parquet/DPQuery/..., State.parquet/...), without anything beside them:
     spine, variances and constraints are then read off the files, and written with the result.
+
+    What is written is a whole release again, with the measurements (linked, where the disk can), the ledger and the
+    privacy statement of the one that it came from: every command works on it.
     """
+    changes = (*changes, *([f"estimation.method={method}"] if method else ()))
     with Live(quiet) as progress:
-        outcome = pipeline.estimate_from(release_of(release), out, workers=workers, progress=progress)
+        outcome = from_release.estimate_from(
+            release_of(release), out, changes=changes, workers=workers, progress=progress
+        )
     private = is_private(release)
     for note in outcome.notes:
         click.echo(f"das: note: {note}", err=True)

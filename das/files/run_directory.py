@@ -79,11 +79,6 @@ class RunDirectory:
     def errors_of(self, universe: str) -> Path:
         return self.confidential / "evaluation" / f"{beside('errors', universe)}.csv"
 
-    def copy_from(self, release: Path, *names: str) -> None:
-        """Take files of another release over, as they are."""
-        for name in names:
-            write_text(self.release / name, read_text(release / name, "part of a release"))
-
     def digests(self) -> dict[str, str]:
         """SHA-256 of every file that the run has written, by its path."""
         files = sorted(p for p in self.root.rglob("*") if p.is_file() and p != self.manifest)
@@ -93,6 +88,13 @@ class RunDirectory:
         """Its owner's alone: digests of the input, and of what is confidential, could confirm a guess."""
         write_json(self.manifest, value)
         self.manifest.chmod(0o600)
+
+    def require_truth(self) -> None:
+        """Raises :class:`UserError` for a release that was estimated from another: it has no confidential part."""
+        if self.manifest.is_file() and not self.confidential.exists():
+            raise UserError("there is no truth here: it has no folder confidential/", where=self.root,
+                            remedy="name the run that measured the records; `das compare A B` holds two estimates "
+                                   "against each other without the truth")  # fmt: skip
 
     def read_manifest(self) -> dict[str, Any]:
         return read_json(self.manifest)

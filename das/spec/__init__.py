@@ -2,6 +2,7 @@
 
 from das.model.universe import Universe
 from das.spec.parse import budget_toml, digest, dump, parse
+from das.spec.parts import METHODS
 from das.spec.run import RunSpec
 
-__all__ = ["RunSpec", "Universe", "budget_toml", "digest", "dump", "parse"]
+__all__ = ["METHODS", "RunSpec", "Universe", "budget_toml", "digest", "dump", "parse"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
@@ -228,10 +228,14 @@ class Housing(Part):
     """The housing units' own budget."""
 
 
+Method = Literal["topdown", "full-information"]
+METHODS: tuple[str, ...] = get_args(Method)
+
+
 class Estimation(Part):
     """``[estimation]``; see *Estimation*."""
 
-    method: Literal["topdown", "full-information"] = "topdown"
+    method: Method = "topdown"
     """Each level from its own measurements given the level above, or from all measurements of the tree."""
     tolerance: Exact = Fraction(1, 10)
     """How far a later pass may move the answers of an earlier one, in persons."""

@@ -23,6 +23,7 @@ from das import pipeline, spec, verify
 from das.errors import ReleaseError, UserError
 from das.files import nmf, simulate_2010
 from das.files.ledger import LedgerFile, digest_of
+from das.from_release import Outcome
 from das.model.budget import Event
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="no fork on this system")
@@ -202,7 +203,7 @@ class Stopped(Exception):
     pass
 
 
-def go(world: tuple[Path, Path], out: Path, *changes: str, **how: Any) -> pipeline.Outcome:
+def go(world: tuple[Path, Path], out: Path, *changes: str, **how: Any) -> Outcome:
     config, data = world
     parsed = spec.parse(config.read_text(), where="c", overrides=changes)
     return pipeline.run(parsed, out, paths=[how.pop("data", data)], **how)

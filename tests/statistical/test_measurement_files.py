@@ -48,7 +48,7 @@ def runs(text: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[
     simulate_2010.write(folder / "data", seed=3, states=1, persons=3000)
     out: dict[str, list[tuple[Noise, list[dict[str, str]]]]] = {}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pipeline, "_post_process", stop)
+        patch.setattr(pipeline, "post_process", stop)
         for kind in KINDS:
             s = parsed(text, kind)
             prepared = preparation.prepare(s, [folder / "data"], Stages(), Silent())

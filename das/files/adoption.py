@@ -1,0 +1,33 @@
+"""The measured part of a release taken over into another folder, so that this is a whole release by itself.
+
+Files of measurements are linked where the system can (they are never written again, so both folders have one copy on
+disk), and copied where it cannot. The ledger is copied: a run appends to it.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+#: Beside the folders of measurements: what every reader of them needs, and the ledger, which others' releases lack.
+_COPIED = ("spine.parquet", "ledger.jsonl")
+
+
+def adopt(release: Path, into: Path) -> None:
+    """Spine, ledger and noisy measurement files of ``release``, for the folder ``into``, which is there."""
+    for name in _COPIED:
+        if (release / name).is_file():
+            shutil.copyfile(release / name, into / name)
+    for folder in sorted(p for p in release.glob("nmf*") if p.is_dir()):
+        for path in sorted(p for p in folder.rglob("*") if p.is_file()):
+            new = into / path.relative_to(release)
+            new.parent.mkdir(parents=True, exist_ok=True)
+            _link(path.resolve(), new)
+
+
+def _link(path: Path, new: Path) -> None:
+    try:
+        os.link(path, new)
+    except OSError:  # another file system, one without links, or another owner's file
+        shutil.copyfile(path, new)

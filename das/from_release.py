@@ -1,0 +1,159 @@
+"""Everything after measurement, as one piece of work: of a run that goes on, or of a release that somebody published.
+
+Like ``das.post``, nothing here can see the truth.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Executor
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from das import release_report
+from das import spec as specification
+from das.engine import Progress, Silent, executor, refuse_within_import
+from das.errors import ReleaseError, UserError
+from das.files import published_layout, run_directory
+from das.files.adoption import adopt
+from das.files.run_directory import RunDirectory
+from das.model.histogram import Histogram
+from das.model.not_private import marked
+from das.model.release import Release
+from das.model.result import ErrorRow
+from das.post import Certificates, Opened, estimate, open_release, publish
+from das.report.privacy import privacy_page
+from das.spec import RunSpec
+from das.stages import Stages
+from das.version import __version__
+
+#: What post-processing makes: published histograms and certificates, by universe and level.
+Made = tuple[Mapping[str, Mapping[str, Histogram]], Mapping[str, Mapping[str, Certificates]]]
+#: The parts of a specification that say nothing of what is measured.
+AFTERWARDS = ("estimation", "rounding", "output")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a run has written, and how well it did (``rows`` by universe; empty without the truth). ``notes``: what
+    of published files could not be taken over as it stands. ``was_finished``: this was to resume a run that had
+    ended, and nothing was done."""
+
+    directory: RunDirectory
+    rows: Mapping[str, Sequence[ErrorRow]]
+    seconds: float
+    notes: tuple[str, ...] = ()
+    was_finished: bool = False
+
+
+def estimate_from(
+    release: Path, out: Path, *, changes: Sequence[str] = (), workers: int = 1, progress: Progress | None = None
+) -> Outcome:
+    """Everything after measurement, from the files of a release alone: of ours, or in the Bureau's layout.
+
+    ``out/release`` is a whole release: it has the same measurements, ledger and statement. ``changes``
+    (``dotted.key=value``) change how it is estimated, rounded and written, such as ``estimation.method=topdown``;
+    what is measured stays. What stops it leaves nothing in ``out``.
+    """
+    refuse_within_import()
+    progress, directory = progress or Silent(), RunDirectory(out)
+    directory.refuse_if_taken()
+    if not published_layout.is_published(release) and not (release / "spec.toml").is_file():
+        raise ReleaseError("this is no release: it has no spec.toml, and no folders <Level>.parquet", where=release,
+                           remedy="give the folder release/ of a run, or noisy measurement files in the "
+                                  "Bureau's layout")  # fmt: skip
+    with executor(workers) as pool:
+        try:
+            return _estimate_from(release, directory, changes, pool, progress)
+        except BaseException:
+            directory.remove()
+            raise
+
+
+def _estimate_from(
+    given: Path, directory: RunDirectory, changes: Sequence[str], pool: Executor, progress: Progress
+) -> Outcome:
+    stages, release = Stages(), given
+    if published_layout.is_published(given):
+        progress.stage("convert", None)
+        with stages("convert"):
+            published_layout.convert(given, directory.release)
+        release = directory.release
+    opened = open_release(release)
+    opened = replace(opened, spec=_changed(opened.spec, changes))
+    privacy = _restated(opened)
+    if release == given:
+        directory.create(confidential=False)
+        with stages("take over"):
+            adopt(release, directory.release)
+    run_directory.write_text(directory.release / "spec.toml", specification.dump(opened.spec))
+    run_directory.write_json(directory.release / "privacy.json", privacy)
+    run_directory.write_text(directory.release / "privacy.html", privacy_page(privacy, opened.spec.run.name))
+    _, certificates = post_process(opened, directory.release, pool, stages, progress)
+    said: dict[str, object] = {
+        "name": opened.spec.run.name,
+        "release": str(given.resolve()),
+        "spec_digest": specification.digest(opened.spec),
+        "changes": list(changes),
+        "version": __version__,
+        "stages": stages.done,
+        "certificates": certificates_json(certificates),
+        "outputs": directory.digests(),
+    }
+    directory.write_manifest(marked(said, privacy["private"]))
+    return Outcome(directory, {}, stages.seconds, tuple(privacy.get("notes", ())))
+
+
+def _changed(spec: RunSpec, changes: Sequence[str]) -> RunSpec:
+    """The specification with changes that leave alone what was measured. Raises :class:`UserError` for others."""
+    if not changes:
+        return spec
+    new = specification.parse(specification.dump(spec), where="--set", overrides=changes)
+    for name, field in RunSpec.model_fields.items():
+        if name not in AFTERWARDS and getattr(new, name) != getattr(spec, name):
+            raise UserError(f"{field.alias or name} was settled when this release was measured", where="--set",
+                            remedy=f"what can change afterwards is in {', '.join(AFTERWARDS)}; for anything else, "
+                                   "run again: that measures again")  # fmt: skip
+    return new
+
+
+def _restated(opened: Opened) -> dict[str, Any]:
+    """The privacy statement, with the digest of the specification as it will be written."""
+    said, path = run_directory.read_json(opened.folder / "privacy.json"), opened.folder / "spec.toml"
+    if not isinstance(digests := said.get("digests"), dict):
+        return said
+    if digests.get("spec.toml") != run_directory.digest(path):
+        raise ReleaseError("is not the one of which privacy.json has the digest", where=path,
+                           remedy="the release is altered: get it again from where it was published")  # fmt: skip
+    return said | {"digests": digests | {"spec.toml": specification.digest(opened.spec)}}
+
+
+def post_processed(release: Path, workers: int) -> tuple[Made, Stages]:
+    """Everything after measurement of one run, as one piece of work for another process."""
+    stages = Stages()
+    with executor(workers) as pool:
+        return post_process(open_release(release), release, pool, stages, Silent()), stages
+
+
+def post_process(opened: Opened, out: Path, pool: Executor, stages: Stages, progress: Progress) -> Made:
+    """Estimate, round, and write under ``out`` what is published of it."""
+    results: dict[str, Release] = {}
+    certificates: dict[str, Mapping[str, Certificates]] = {}
+    with stages("estimate and round"):
+        for u in opened.spec.universes:
+            results[u.name], certificates[u.name] = estimate(opened, u, pool, progress, out)
+    with stages("microdata and tables"):
+        for u in opened.spec.universes:
+            publish(opened, u, results[u.name], out, progress)
+    published = {name: r.histograms for name, r in results.items()}
+    if opened.spec.output.report:
+        with stages("report of the release"):
+            progress.stage("report of the release", None)
+            release_report.write(opened, release_report.shown(opened, published), out)
+    return published, certificates
+
+
+def certificates_json(certificates: Mapping[str, Mapping[str, Certificates]]) -> dict[str, Any]:
+    """As the manifest has them."""
+    return {u: {lv: asdict(c) for lv, c in levels.items()} for u, levels in certificates.items()}

@@ -1,0 +1,164 @@
+"""A release that was estimated from another: whole by itself, for every command, and by another method where asked."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from das import from_release, pipeline, spec
+from das.cli import main
+from das.errors import ReleaseError, UserError
+from das.files import simulate_2010
+
+CHANGES = ("run.seed=5", "output.report=false")
+Das = Callable[..., Result]
+
+
+def das(*args: object) -> Result:
+    return CliRunner().invoke(main, [str(a) for a in args])
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory, root: Path) -> Callable[..., Path]:
+    """Makes a run of the redistricting configuration on a very small extract, from one seed."""
+    folder = tmp_path_factory.mktemp("world")
+    simulate_2010.write(folder / "data", seed=1, states=1, persons=1000)
+    text = (root / "configs" / "pl94-2010.toml").read_text(encoding="utf-8")
+
+    def made(name: str, *changes: str) -> Path:
+        out = folder / name
+        pipeline.run(spec.parse(text, where="c", overrides=(*CHANGES, *changes)), out, paths=[folder / "data"])
+        return out
+
+    return made
+
+
+@pytest.fixture(scope="module")
+def run(world: Callable[..., Path]) -> Path:
+    """Nobody changes it."""
+    return world("run")
+
+
+@pytest.fixture(scope="module")
+def informed(run: Path) -> Path:
+    """The same measurements, estimated by the other method. Nobody changes it."""
+    out = run.parent / "informed"
+    done = das("estimate", "--from", run, "--out", out, "--method", "full-information")
+    assert done.exit_code == 0, done.output
+    return out
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
+
+
+def said(folder: Path) -> Any:
+    return json.loads((folder / "release" / "privacy.json").read_text())
+
+
+def test_without_a_change_the_same_release_comes_again(run: Path, tmp_path: Path) -> None:
+    from_release.estimate_from(run / "release", tmp_path / "again")
+    assert files(tmp_path / "again" / "release") == files(run / "release")
+    manifest = json.loads((tmp_path / "again" / "manifest.json").read_text())
+    assert manifest["release"] == str(run / "release")
+
+
+def test_measurements_are_linked_and_what_is_appended_to_is_not(run: Path, informed: Path) -> None:
+    parts = [p.relative_to(run) for p in (run / "release").glob("nmf*/**/*") if p.is_file()]
+    assert len(parts) > 10
+    assert all(os.path.samefile(run / p, informed / p) for p in parts)
+    assert not os.path.samefile(run / "release" / "ledger.jsonl", informed / "release" / "ledger.jsonl")
+
+
+def test_where_nothing_can_be_linked_it_is_copied(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no(*_: object) -> None:
+        raise OSError("other file system")
+
+    monkeypatch.setattr(os, "link", no)
+    from_release.estimate_from(run / "release", tmp_path / "again", changes=["output.tables=false"])
+    for kind in ("nmf", "nmf-units"):
+        assert files(tmp_path / "again" / "release" / kind) == files(run / "release" / kind)
+    assert {p.stat().st_nlink for p in (tmp_path / "again").rglob("*.parquet") if p.is_file()} == {1}
+
+
+def test_another_method_gives_what_a_run_by_it_gives(
+    world: Callable[..., Path], run: Path, informed: Path, tmp_path: Path
+) -> None:
+    """With one seed the noise is one: whether the method was chosen before or after measuring, the release is the
+    same, byte for byte. And back again."""
+    whole = world("whole", "estimation.method=full-information")
+    assert files(informed / "release") == files(whole / "release")
+    assert spec.parse((informed / "release" / "spec.toml").read_text(), where="i").estimation.method != "topdown"
+    assert files(informed / "release") != files(run / "release")
+    from_release.estimate_from(informed / "release", tmp_path / "back", changes=["estimation.method=topdown"])
+    assert files(tmp_path / "back" / "release") == files(run / "release")
+
+
+def test_every_command_works_on_it(informed: Path, tmp_path: Path) -> None:
+    table = das("tables", informed, "--level", "County", "--table", "P1", "--names", "both")
+    assert table.exit_code == 0, table.output
+    for command in (["tables"], ["account", "verify"], ["account"], ["nmf", "summary"], ["nmf", "verify"]):
+        done = das(*command, informed)
+        assert done.exit_code == 0, (command, done.output)
+    assert das("nmf", "show", informed, "--level", "County", "--query", "total").exit_code == 0
+    assert das("estimate", "--from", informed, "--out", tmp_path / "new", "--set", "output.tables=false").exit_code == 0
+    for command in (["evaluate"], ["compare"], ["risk"]):
+        done = das(*command, informed)
+        assert done.exit_code == 2
+        assert "there is no truth here" in done.output, (command, done.output)
+
+
+def test_every_command_works_on_what_another_publisher_measured(run: Path, tmp_path: Path) -> None:
+    """Their files alone; what has no ledger is not verified against it, and says so."""
+    shutil.copytree(run / "release" / "nmf", tmp_path / "theirs")
+    out = tmp_path / "out"
+    assert das("estimate", "--from", tmp_path / "theirs", "--out", out, "--method", "full-information").exit_code == 0
+    assert json.loads((out / "manifest.json").read_text())["release"] == str(tmp_path / "theirs")
+    for command in (["tables"], ["nmf", "summary"], ["nmf", "verify"]):
+        done = das(*command, out)
+        assert done.exit_code == 0, (command, done.output)
+    assert das("estimate", "--from", out, "--out", tmp_path / "new", "--method", "topdown").exit_code == 0
+    for command, words in (("account verify", "another publisher"), ("evaluate", "no truth"), ("compare", "no truth")):
+        done = das(*command.split(), out)
+        assert done.exit_code == 2
+        assert words in done.output, done.output
+
+
+@pytest.mark.parametrize("change,part", [
+    ("budget.rho=1", "budget"), ("run.seed=6", "run"), ("constraints.group_quarters=false", "constraints"),
+    ("schema.name=1940-e2e", "--set"), ("estimation.method=best", "estimation.method"), ("housing.budget.relative=1", "housing"),
+])  # fmt: skip
+def test_what_was_measured_cannot_be_changed(run: Path, tmp_path: Path, change: str, part: str) -> None:
+    done = das("estimate", "--from", run, "--out", tmp_path / "new", "--set", change)
+    assert done.exit_code == 2
+    assert part in done.output, done.output
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_failure_leaves_nothing(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stopped(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(from_release, "publish", stopped)
+    done = das("estimate", "--from", run, "--out", tmp_path / "new")
+    assert done.exit_code == 130
+    assert not (tmp_path / "new").exists()
+
+
+def test_an_altered_specification_gets_no_new_digest(run: Path, tmp_path: Path) -> None:
+    """It would look as if it had been stated."""
+    shutil.copytree(run / "release", tmp_path / "release")
+    path = tmp_path / "release" / "spec.toml"
+    path.write_text(path.read_text().replace("[output]", "[output] # altered"))
+    with pytest.raises(ReleaseError, match=r"spec\.toml"):
+        from_release.estimate_from(tmp_path / "release", tmp_path / "new", changes=["estimation.tolerance=1"])
+    with pytest.raises(UserError, match="settled"):
+        from_release.estimate_from(run / "release", tmp_path / "new", changes=["budget.delta=1e-5"])
+    assert said(run)["digests"]
