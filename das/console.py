@@ -98,7 +98,6 @@ def plan_table(
     plans: Mapping[str, Plan],
     rows: Mapping[str, Sequence[PlanRow]],
     promise: Mapping[str, Any],
-    private: bool,
 ) -> Group:
     tables: list[Any] = []
     for universe, plan in plans.items():
@@ -116,7 +115,19 @@ def plan_table(
             previous = r.level
             table.add_row(r.level, r.query, f"{float(r.cost):.6g}", f"{float(r.scale):,.5g}", f"±{r.margin:,}")
         tables.append(table)
-    return Group(*tables, *(line for name, each in promise.items() for line in _promise(name, each, private)))
+    return Group(*tables, *promises_of(promise))
+
+
+def promises_of(said: Mapping[str, Any]) -> list[str]:
+    """Each guarantee of a statement under the words that say who its neighbours are."""
+    out = []
+    for name, words in said["neighbours_of"].items():
+        out += [
+            "",
+            words,
+            *(line for universe, each in said[name].items() for line in _promise(universe, each, said["private"])),
+        ]
+    return out
 
 
 def _promise(name: str, promise: Mapping[str, Any], private: bool) -> list[str]:
@@ -148,8 +159,7 @@ def account_tables(account: Mapping[str, Any]) -> Group:
             f"; calibrated ({t['calibration']}) to epsilon = {t['epsilon']} at delta = {t['delta']} for {t['universe']}"
         )
     out: list[Any] = [head]
-    for name, promise in account["guarantee"].items():
-        out += _promise(name, promise, account["private"])
+    out += promises_of(account)
     for universe, changes in account["changes"].items():
         at = f", at delta = {changes[0]['delta']}" if currency == "rho" else ""
         void = "" if account["private"] else f" ({WITHOUT})"

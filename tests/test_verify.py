@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from das import pipeline, spec, verify
+from das.accounting.agreeing import AGREEING
 from das.accounting.statement import statement
 from das.errors import ReleaseError, UserError
 from das.files import published_layout, run_directory, simulate_1940, simulate_2010
@@ -94,6 +95,8 @@ def nudge(path: tuple[Any, ...], value: Any) -> Change:
     (("guarantee", "persons", "epsilon", 0, "zcdp-tight"), 1.0, ["zcdp-tight is 1.0"]),
     (("guarantee", "persons", "implied_epsilon"), "0.1", ["implied_epsilon"]),
     (("guarantee", "persons", "rho"), "1/9", ["guarantee.persons.rho is 1/9"]),
+    ((AGREEING, "persons", "epsilon", 1, "pld"), [1.0, 1.5], [f"{AGREEING}.persons.epsilon.1.pld is [1.0, 1.5]"]),
+    (("neighbours_of", AGREEING), "all", [f"neighbours_of.{AGREEING} is all"]),
     (("curve", 2, "pld", 1), 0.25, ["curve.2.pld"]),
     (("changes", "persons", 1, "rho"), "0", ["changes.persons.1.rho is 0"]),
     (("changes", "persons", 1, "pld"), [0.0, 0.0], ["changes.persons.1.pld"]),
@@ -105,7 +108,7 @@ def nudge(path: tuple[Any, ...], value: Any) -> Change:
     (("mechanism",), "geometric", ["no privacy statement"]),
     (("target", "epsilon"), "1", ["target.epsilon is 1", "again 2"]),
     (("digests", "spec.toml"), "0" * 64, ["digests.spec.toml"]),
-    (("what_this_means",), [], ["does not say", "Neighbours are data sets"]),
+    (("what_this_means",), [], ["does not say", "called neighbours"]),
     (("extra",), 1, ["extra is 1", "again None"]),
     (("outside_the_guarantee",), [], ["total", "in the files, and not in the statement"]),
     (("ledger",), "none", ["no privacy statement"]),

@@ -12,6 +12,9 @@ of the unit that it came to. So either change is the replacement of one record i
 the sums over the draws that it touches, and exact composition over the same. Under bounded neighbours a draw costs
 just that; under unbounded ones half of it, as a replacement is one removal and one addition.
 
+Between the two lies any replacement within a unit of L, of place and attributes: it leaves ``total`` alone at L and
+above, and nothing else. Where totals of L are published exactly it is the largest change that agrees with them.
+
 The bound is reached if some pair of values is told apart by all groupings of the changed attributes, which holds
 wherever an attribute is measured by two different groupings at most. The Bureau's certificates state the same two
 kinds: by attribute, and "block within" each level.
@@ -22,6 +25,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from das.accounting.agreeing import Exact, free
 from das.accounting.guarantee import Noise, noise
 from das.model.budget import Draw, Event
 from das.model.schema import Schema
@@ -32,7 +36,8 @@ REPLACED = 2
 
 @dataclass(frozen=True)
 class Change:
-    """``kind`` is ``record`` (replaced by any other), ``attributes`` or ``place``; ``what`` says which."""
+    """``kind`` is ``record`` (replaced by any other, or by any within a unit), ``attributes`` or ``place``; ``what``
+    says which."""
 
     kind: str
     what: str
@@ -45,13 +50,17 @@ class Change:
         return f"{self.what}{same}"
 
 
-def changes(draws: Sequence[Draw | Event], schema: Schema, levels: Sequence[str]) -> list[Change]:
-    """The whole record; each attribute, each product of attributes that a query names, all of them; then moves,
-    within each level but the lowest, root first."""
+def changes(draws: Sequence[Draw | Event], schema: Schema, levels: Sequence[str], exact: Exact = ()) -> list[Change]:
+    """The whole record, and that within one unit of each level whose totals are ``exact``; each attribute, each product
+    of attributes that a query names, all of them; then moves, within each level but the lowest, root first."""
     moving = tuple(a.name for a in schema.attributes if len(a.levels) > 1)
     groups = dict.fromkeys([*((a,) for a in moving), *_measured_together(draws, schema, moving), moving])
     return [
         Change("record", "anything", noise(draws, REPLACED)),
+        *(
+            Change("record", f"anything within one {top}", noise(free(draws, [(top, query)], schema, levels), REPLACED))
+            for top, query in exact if schema.query(query).answers == 1
+        ),
         *(
             Change("attributes", "every attribute" if g == moving and len(g) > 1 else " * ".join(g),
                    noise(touched(draws, schema, g), REPLACED))

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
+from das.accounting.agreeing import AGREEING, ANY, Exact, definitions, free
 from das.accounting.changes import changes
 from das.accounting.guarantee import cost, decimal, epsilons, guarantees, noise
 from das.accounting.target import Target
@@ -26,13 +27,15 @@ CURVE = tuple(Fraction(1, 10**k) for k in (3, 5, 10, 15, 20, 25, 30))
 
 @dataclass(frozen=True)
 class Terms:
-    """What an account needs beside the draws: ``schemas`` by universe, and the levels of the tree, root first."""
+    """What an account needs beside the draws: the levels of the tree, root first; by universe its schema, and level and
+    query of each count that is published exactly."""
 
     mechanism: Mechanism
     neighbours: Neighbours
     delta: Fraction
     levels: Sequence[str]
     schemas: Mapping[str, Schema]
+    exact: Mapping[str, Exact]
     target: Target | None = None
 
 
@@ -57,7 +60,7 @@ def account(terms: Terms, draws: Mapping[str, Sequence[Draw | Event]]) -> dict[s
         "mechanism": terms.mechanism.value,
         "neighbours": terms.neighbours.value,
         terms.mechanism.currency: {**{u: str(c) for u, c in spent.items()}, "total": str(sum(spent.values()))},
-        "guarantee": guarantees(terms.mechanism, terms.neighbours, draws, terms.delta),
+        **promises(terms, draws),
         "spending": {u: _spending(ds) for u, ds in draws.items()},
         "changes": {u: _changes(terms, u, ds) for u, ds in draws.items()},
     }
@@ -65,6 +68,17 @@ def account(terms: Terms, draws: Mapping[str, Sequence[Draw | Event]]) -> dict[s
         out["target"] = {"universe": PERSONS, "epsilon": str(target.epsilon), "delta": decimal(target.delta),
                          "calibration": target.calibration}  # fmt: skip
     return out
+
+
+def promises(terms: Terms, draws: Mapping[str, Sequence[Draw | Event]]) -> dict[str, Any]:
+    """The guarantee between neighbours that need not agree on what is published exactly, and between those that do;
+    ``neighbours_of`` says who they are."""
+    definition = definitions(terms.neighbours, terms.exact)
+    agreeing = {u: free(ds, terms.exact[u], terms.schemas[u], terms.levels) for u, ds in draws.items()}
+    of = {ANY: draws, AGREEING: agreeing}
+    return {"neighbours_of": definition} | {
+        name: guarantees(terms.mechanism, terms.neighbours, of[name], terms.delta) for name in definition
+    }
 
 
 def _spending(draws: Sequence[Draw | Event]) -> dict[str, dict[str, str]]:
@@ -80,7 +94,7 @@ def _changes(terms: Terms, universe: str, draws: Sequence[Draw | Event]) -> list
     """What each change of one record can cost: exactly, and as epsilon at the delta of the specification."""
     currency = terms.mechanism.currency
     out = []
-    for c in changes(draws, terms.schemas[universe], terms.levels):
+    for c in changes(draws, terms.schemas[universe], terms.levels, terms.exact[universe]):
         line = {"kind": c.kind, "what": c.what, "says": c.says, currency: str(cost(terms.mechanism, c.noise))}
         out.append(line if terms.mechanism is Mechanism.GEOMETRIC else line | epsilons(c.noise, terms.delta))
     return out
@@ -122,10 +136,9 @@ def invariants(constraints: Mapping[str, Sequence[Constraint]]) -> list[dict[str
 
 def _meaning(neighbours: Neighbours, outside: Sequence[Mapping[str, str]], universes: Sequence[str]) -> list[str]:
     """What a reader must know beside the numbers."""
-    differ = "one record replaced by another" if neighbours is Neighbours.BOUNDED else "one record added or removed"
     out = [
-        f"Neighbours are data sets with {differ}, that agree on everything listed as outside the guarantee and on "
-        "the list of places (spine.parquet).",
+        "Data sets that are called neighbours always agree on the list of places (spine.parquet). 'neighbours_of' says what "
+        "else they agree on: each guarantee holds between its own.",
         "The bits of the noise come from a cryptographic generator: the guarantee is computational, as with any such.",
         "This is the cost of this release alone. Other releases from the same records add their own.",
     ]

@@ -13,7 +13,7 @@ import click
 from das import verify as verification
 from das.accounting.statement import account as account_of
 from das.cli.options import PATH, exact_option, guarded, json_option, load, release_of, set_option, warn
-from das.console import account_tables, console
+from das.console import account_tables, console, promises_of
 from das.errors import UserError
 from das.model.budget import Draw, Event
 from das.model.not_private import PLANNED, WARNING, marked
@@ -81,8 +81,10 @@ def verify(run_dir: Path, as_json: bool) -> None:
     total = said[currency]["total"]
     if as_json:
         out = {"right": True, currency: said[currency], "draws": len(said["ledger"]), "digests": said["digests"]}
+        out |= {name: said[name] for name in ("neighbours_of", *said["neighbours_of"])}
         click.echo(json.dumps(marked(out, said["private"])))
         return
     warn(said["private"])
     click.echo(f"{len(said['ledger'])} draws, {len(said['digests'])} digests: the privacy statement is right; "
                f"total {total} (about {float(Fraction(total)):.6g})")  # fmt: skip
+    console().print("\n".join(promises_of(said)), highlight=False)

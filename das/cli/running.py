@@ -12,7 +12,7 @@ import click
 
 from das import from_release, pipeline
 from das.accounting import margins
-from das.accounting.guarantee import guarantees
+from das.accounting.statement import promises
 from das.cli.interruption import resumable
 from das.cli.options import PATH, config_argument, guarded, json_option, load, release_of, run_options, warn, warn_of
 from das.console import Live, console, headline_table, plan_table
@@ -86,11 +86,11 @@ def check(config: Path, changes: tuple[str, ...], as_json: bool) -> None:
     spec = load(config, changes)
     plans = {u.name: u.plan for u in spec.universes}
     draws = {name: p.draws for name, p in plans.items()}
-    promise = guarantees(spec.terms.mechanism, spec.terms.neighbours, draws, spec.budget.delta)
+    promise = marked(promises(spec.terms, draws), spec.run.private, PLANNED)
     rows = {name: margins.table(p) for name, p in plans.items()}
     if not as_json:
         warn_of(spec)
-        console().print(plan_table(spec.run.name, plans, rows, promise, spec.run.private))
+        console().print(plan_table(spec.run.name, plans, rows, promise))
         return
     scale = "sigma_sq" if spec.persons.plan.mechanism.currency == "rho" else "scale"
     lines = [
@@ -98,8 +98,8 @@ def check(config: Path, changes: tuple[str, ...], as_json: bool) -> None:
          scale: str(r.scale), "margin_95": r.margin}
         for u, rs in rows.items() for r in rs
     ]  # fmt: skip
-    out = {"name": spec.run.name, "neighbours": spec.budget.neighbours, "guarantee": promise, "plan": lines}
-    click.echo(json.dumps(marked(out, spec.run.private, PLANNED), indent=2))
+    out = {"name": spec.run.name, "neighbours": spec.budget.neighbours} | promise | {"plan": lines}
+    click.echo(json.dumps(out, indent=2))
 
 
 @click.command()

@@ -69,6 +69,20 @@ class Query:
         """``Q' y`` along the last axis: ``(..., answers) -> (..., cells)``."""
         return answers[..., self.index]
 
+    def sums(self, other: Query) -> bool:
+        """Whether each answer of this query is a sum of answers of ``other``: attribute by attribute, no group of
+        ``other`` lies across two groups of this one.
+
+        >>> from das.model.schema import PL94
+        >>> (
+        ...     PL94.query("hispanic").sums(PL94.query("hispanic * cenrace")),
+        ...     PL94.query("cenrace").sums(PL94.query("hispanic")),
+        ... )
+        (True, False)
+        """
+        pairs = zip(self.groupings, other.groupings, strict=True)
+        return all(len(set(zip(fine.index, g.index, strict=True))) == len(fine.groups) for g, fine in pairs)
+
     def labels(self) -> list[tuple[str, ...]]:
         """The group names of each answer, in C order: a list of ``answers`` tuples."""
         return list(product(*(g.groups for g in self.groupings)))

@@ -29,6 +29,11 @@ class Exact:
     housing_units: bool = False
     group_quarters: bool = False
 
+    @property
+    def counts(self) -> tuple[tuple[str, str], ...]:
+        """Level and query of what is counted exactly. Bounds, which are of buildings, are none of it."""
+        return () if self.total is None else ((self.total, "total"),)
+
 
 @dataclass(frozen=True)
 class Universe:

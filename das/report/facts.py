@@ -28,6 +28,14 @@ class Epsilon(TypedDict):
     epsilon: str | float
 
 
+class Guarantee(TypedDict):
+    """A guarantee, of all universes together: who its neighbours are, and epsilon at several deltas, or ``pure``."""
+
+    says: str
+    epsilon: Sequence[Epsilon]
+    pure: NotRequired[str]
+
+
 class Facts(TypedDict):
     """What a page says beside the numbers. ``rho`` (discrete Gaussian) or ``pure_epsilon`` (geometric) is
     the budget, exact fractions as text; ``guarantee`` is that of another publisher, in words."""
@@ -41,7 +49,7 @@ class Facts(TypedDict):
     rho: NotRequired[str]
     pure_epsilon: NotRequired[str]
     guarantee: NotRequired[str]
-    epsilon: NotRequired[Sequence[Epsilon]]
+    epsilon: NotRequired[Sequence[Guarantee]]
     invariants: NotRequired[Sequence[str]]
     structural: NotRequired[Sequence[str]]
     stages: NotRequired[Sequence[Stage]]
@@ -83,15 +91,20 @@ def _promise(out: Facts, privacy: Mapping[str, Any]) -> None:
     if isinstance(privacy["guarantee"], str):
         out["guarantee"] = privacy["guarantee"]
         return
-    guarantee = list(privacy["guarantee"].values())[-1]
+    every = [(says, list(privacy[name].values())[-1]) for name, says in privacy["neighbours_of"].items()]
     if "rho" in privacy:
         total = Fraction(privacy["rho"]["total"])
         out["rho"] = f"{total} (about {float(total):.4f})"
-        out["epsilon"] = [
-            Epsilon(method=said, delta=row["delta"], epsilon=row[m][1] if m == "pld" else row[m])
-            for row in guarantee["epsilon"]
-            for m, said in METHODS.items()
-            if m in row
-        ]
+        out["epsilon"] = [Guarantee(says=says, epsilon=_epsilons(g["epsilon"])) for says, g in every]
     else:
-        out["pure_epsilon"] = guarantee["epsilon"]
+        out["pure_epsilon"] = every[0][1]["epsilon"]
+        out["epsilon"] = [Guarantee(says=says, epsilon=[], pure=g["epsilon"]) for says, g in every]
+
+
+def _epsilons(rows: Sequence[Mapping[str, Any]]) -> list[Epsilon]:
+    return [
+        Epsilon(method=said, delta=row["delta"], epsilon=row[m][1] if m == "pld" else row[m])
+        for row in rows
+        for m, said in METHODS.items()
+        if m in row
+    ]

@@ -98,8 +98,9 @@ class RunSpec(Part):
         """What an account of this specification is about."""
         b = self.budget
         schemas = {u.name: u.schema for u in self.universes}
+        exact = {u.name: u.exact.counts for u in self.universes}
         return Terms(
-            Mechanism(b.mechanism), Neighbours(b.neighbours), b.delta, self.geography.levels, schemas, b.target
+            Mechanism(b.mechanism), Neighbours(b.neighbours), b.delta, self.geography.levels, schemas, exact, b.target
         )
 
     def calibrate(self) -> RunSpec:

@@ -32,10 +32,18 @@ def event(cost: Fraction, mechanism: Mechanism = GAUSSIAN, universe: str = "pers
 
 def state(  # type: ignore[no-untyped-def]
     events, delta: Fraction = DELTA, constraints=(), private: bool = True, lost=None, neighbours=Neighbours.BOUNDED,
-    target=None,
+    target=None, exact=(),
 ):  # fmt: skip
     mechanism = next(e.mechanism for es in events.values() for e in es)
-    terms = Terms(mechanism, neighbours, delta, ("US", "State", "Block"), {"persons": PL94, "units": H1}, target)
+    terms = Terms(
+        mechanism,
+        neighbours,
+        delta,
+        ("US", "State", "Block"),
+        {"persons": PL94, "units": H1},
+        {"persons": exact, "units": ()},
+        target,
+    )
     outside = invariants({"persons": constraints})
     out = statement(terms, Drawn(events, lost or {}), outside, "source", private, ["a note"], {"spec.toml": "abc"})
     assert json.loads(json.dumps(out)) == out  # plain data

@@ -41,7 +41,10 @@ def facts(**changes):
         "data": "Rhode Island 2010",
         "mechanism": "discrete-gaussian",
         "rho": "293764/114921",
-        "epsilon": [{"method": "zcdp-tight", "delta": "1e-10", "epsilon": 17.1401}],
+        "epsilon": [
+            {"says": "Between any.", "epsilon": [{"method": "zcdp-tight", "delta": "1e-10", "epsilon": 17.1401}]},
+            {"says": "Between some.", "epsilon": [{"method": "zcdp-tight", "delta": "1e-10", "epsilon": 13.1259}]},
+        ],
         "invariants": ["total population of each State"],
         "structural": ["nobody under 18 in nursing facilities"],
         "stages": [
@@ -73,6 +76,7 @@ def test_the_guarantee_in_words(page):
     assert "being replaced by any other" in text
     assert "total population of each State" in text
     assert "17.15" in text  # rounded up
+    assert all(x in text for x in ("Between any.", "Between some.", "13.13"))
     assert "would satisfy" not in text
     other = Page(html([], facts(neighbours="unbounded", invariants=[]))).text
     assert "being added or removed" in other

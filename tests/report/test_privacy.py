@@ -28,7 +28,7 @@ def said(
     events = [Event(u, level, q, 7, 4, mechanism, scale, cost) for u, level, q in draws]
     by = {u: [e for e in events if e.universe == u] for u in ("persons", "units")}
     terms = Terms(mechanism, neighbours, Fraction(1, 10**10), ("US", "State", "Block_Group"),
-                  {"persons": PL94, "units": H1}, target)  # fmt: skip
+                  {"persons": PL94, "units": H1}, {"persons": [("State", "total")], "units": []}, target)  # fmt: skip
     outside = [{"universe": "persons", "constraint": "total", "level": "State", "query": "total", "sign": "=",
                 "says": "the number of persons of every State, exactly"}]  # fmt: skip
     drawn = Drawn(by, {"persons": events[:1]} if lost else {})
@@ -41,9 +41,9 @@ def test_it_says_what_the_statement_says() -> None:
     text = Page(privacy_page(data, "my run")).text
     for part in ("Privacy statement: my run", "ρ = 1", "replaced", "discrete Gaussian", "hispanic * cenrace",
                  "Block group", "the number of persons of every State, exactly", "place within one State",
-                 "every attribute", "das account verify", "f00d" * 16, "Target", "1e-12", "1e-30"):  # fmt: skip
+                 "every attribute", "need not agree", "that agree on everything", "anything within one State", "das account verify", "f00d" * 16, "Target", "1e-12", "1e-30"):  # fmt: skip
         assert part in text, part
-    for each in data["guarantee"].values():
+    for each in [g for name, says in data["neighbours_of"].items() if says in text for g in data[name].values()]:
         for e in each["epsilon"]:
             for method in ("pld", "zcdp-tight", "zcdp-bun-steinke"):
                 assert bound(e[method]) in text
