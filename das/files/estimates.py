@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from das.errors import ReleaseError
+from das.files import parquet
 from das.files.nmf import describe
 from das.model.query import Query
 from das.model.schema import Schema
@@ -77,12 +78,8 @@ class EstimateReader:
     def _level(self, level: str) -> dict[str, int]:
         path = self._folder / f"{level}.parquet"
         if level not in self._groups and path.exists():
-            try:
-                file = pq.ParquetFile(path)
-                groups = range(file.num_row_groups)
-                names = [file.read_row_group(g, ["query_name"])["query_name"].unique().to_pylist() for g in groups]
-            except (OSError, pa.ArrowException) as error:
-                raise ReleaseError(f"the estimates cannot be read ({error})", where=path) from None
+            groups = range(parquet.opened(path).num_row_groups)
+            names = [parquet.columns(path, ["query_name"], g)["query_name"].unique().to_pylist() for g in groups]
             if any(len(n) != 1 for n in names):
                 raise ReleaseError("a row group has estimates of several queries", where=path)
             self._groups[level] = {n[0]: g for g, n in enumerate(names)}
@@ -90,14 +87,12 @@ class EstimateReader:
 
     def _load(self, level: str, query: str) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         path, units = self._folder / f"{level}.parquet", self._spine.units(level)
-        try:
-            table = pq.ParquetFile(path).read_row_group(
-                self._level(level)[query], ["geocode", "value", "standard_error"]
-            )
-            value, error = (table[c].combine_chunks().flatten().to_numpy() for c in ("value", "standard_error"))
-        except (OSError, pa.ArrowException) as e:
-            raise ReleaseError(f"the estimates cannot be read ({e})", where=path) from None
+        table = parquet.columns(path, ["geocode", "value", "standard_error"], self._level(level)[query])
+        value, error = (table[c].combine_chunks().flatten().to_numpy() for c in ("value", "standard_error"))
         codes = np.array(table["geocode"].to_pylist(), dtype=str)
-        if not np.array_equal(codes, self._spine.codes[self._spine.index(level)]) or len(value) % units:
+        if (
+            not np.array_equal(codes, self._spine.codes[self._spine.index(level)])
+            or len({len(value), len(error), len(value) // units * units}) > 1
+        ):
             raise ReleaseError(f"the estimates of {query!r} are not those of the units of {level!r}", where=path)
         return value.reshape(units, -1), error.reshape(units, -1)

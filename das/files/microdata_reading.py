@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from das.errors import InputError
 from das.files.microdata import BATCH, RECORDS
 from das.files.microdata_layout import SERIAL, Column, Layout, layout, tails
+from das.files.parquet import DAMAGE
 from das.model.histogram import Histogram
 from das.model.schema import Schema
 from das.model.universe import HOUSING, PERSONS
@@ -74,7 +75,7 @@ def read_frame(path: Path | str) -> pd.DataFrame:
     try:
         frames = [pq.read_table(p) for p in _parts(path)]
         return pa.concat_tables(frames).unify_dictionaries().to_pandas()
-    except (pa.ArrowInvalid, OSError) as e:
+    except DAMAGE as e:
         raise InputError(f"not readable as microdata ({e})", where=path, remedy="write it again") from None
 
 
@@ -93,7 +94,7 @@ def _read_text(path: Path) -> pd.DataFrame:
             pacsv.ConvertOptions(column_types=kinds, strings_can_be_null=False),
         )
         return table.unify_dictionaries().to_pandas()
-    except (pa.ArrowInvalid, OSError, UnicodeDecodeError, StopIteration) as e:
+    except (*DAMAGE, StopIteration) as e:
         raise InputError(f"not readable as delimited microdata ({str(e) or 'no header'})", where=path) from None
 
 
@@ -112,7 +113,7 @@ def _batches(path: Path, plan: Layout | None) -> Iterator[pa.RecordBatch]:
                 raise InputError(f"other columns than in the first part: {file.schema_arrow.names}", where=path)
             for batch in file.iter_batches(BATCH):
                 yield batch.replace_schema_metadata(file.schema_arrow.metadata)
-    except (pa.ArrowInvalid, OSError) as e:
+    except DAMAGE as e:
         raise InputError(f"not readable as Parquet ({e})", where=path, remedy="write the microdata again") from None
 
 
@@ -120,7 +121,7 @@ def _plan(path: Path, schema: Schema, codes: NDArray[np.str_]) -> Layout:
     """The layout of the first part: that of persons or of units, whichever has its columns."""
     try:
         names = tuple(pq.read_schema(path).names)
-    except (pa.ArrowInvalid, OSError) as e:
+    except DAMAGE as e:
         raise InputError(f"not readable as Parquet ({e})", where=path, remedy="write the microdata again") from None
     plans = [layout(schema, universe, codes, "") for universe in UNIVERSES]
     for plan in plans:

@@ -27,6 +27,9 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from das.errors import ReleaseError
+from das.files.parquet import LOST as _LOST
+from das.files.parquet import columns as _columns
+from das.files.parquet import opened, readable
 from das.model.constraint import Constraint
 from das.model.measurement import Measurement
 from das.model.query import Query
@@ -36,7 +39,6 @@ from das.model.spine import Spine
 _LEVEL_OF_PARTITION = "State"
 #: A variance below what float32 holds (1e-70 occurs at rho = 1000) is published as the least that it does.
 _LEAST = np.finfo(np.float32).tiny
-_LOST = "the release is incomplete or altered: get it again from where it was published"
 
 #: More than a column of a row group holds. In several pages, those written before the 129th value is met would have seven
 #: bits a value, which nothing packs.
@@ -262,17 +264,9 @@ class _Part:
 
     def __init__(self, path: Path, spine: Spine, level: str) -> None:
         self.path = path
-        meta = _open(path).metadata
-        column = next((i for i in range(meta.num_columns) if meta.schema.column(i).path == "query_name"), None)
-        if column is None or not meta.num_rows:
-            raise ReleaseError("no column query_name, or no rows", where=path, remedy=_LOST)
-        self.groups = []
-        for g in range(meta.num_row_groups):
-            stats = meta.row_group(g).column(column).statistics
-            if stats is None or not stats.has_min_max or stats.min != stats.max:
-                raise ReleaseError(f"row group {g} mixes queries, or does not say which it holds", where=path,
-                                   remedy=_LOST)  # fmt: skip
-            self.groups.append((stats.min.removesuffix("_dpq"), g))
+        with readable(path):
+            meta = opened(path).metadata
+            self.groups = [(name.removesuffix("_dpq"), g) for g, name in enumerate(_names(meta, path))]
         unit = np.concatenate([
             _units(_columns(path, ["geocode"], g)["geocode"], spine, level, path)
             for g in self.groups_of(self.groups[0][0])
@@ -286,23 +280,16 @@ class _Part:
         return found
 
 
-def _open(path: Path) -> pq.ParquetFile:
-    try:
-        return pq.ParquetFile(path)
-    except (OSError, pa.ArrowInvalid) as error:
-        raise ReleaseError(f"not a readable Parquet file ({error})", where=path, remedy=_LOST) from None
-
-
-def _columns(path: Path, names: list[str], group: int | None = None) -> pa.Table:
-    """Columns of one row group, or of all; there is no gap in them."""
-    file = _open(path)
-    try:
-        table = file.read(names) if group is None else file.read_row_group(group, names)
-    except (OSError, pa.ArrowException) as error:
-        raise ReleaseError(f"cannot be read ({error})", where=path, remedy=_LOST) from None
-    if lost := [n for n in names if n not in table.column_names or table[n].null_count]:
-        raise ReleaseError(f"column {lost[0]!r} is missing, or values of it are", where=path, remedy=_LOST)
-    return table
+def _names(meta: pq.FileMetaData, path: Path) -> Iterator[str]:
+    """The query of each row group, from its statistics: there is one alone."""
+    column = next((i for i in range(meta.num_columns) if meta.schema.column(i).path == "query_name"), None)
+    if column is None or not meta.num_rows:
+        raise ReleaseError("no column query_name, or no rows", where=path, remedy=_LOST)
+    for g in range(meta.num_row_groups):
+        stats = meta.row_group(g).column(column).statistics
+        if stats is None or not stats.has_min_max or stats.min != stats.max or not isinstance(stats.min, str):
+            raise ReleaseError(f"row group {g} mixes queries, or does not say which it holds", where=path, remedy=_LOST)
+        yield stats.min
 
 
 def _matrix(column: pa.ChunkedArray, path: Path) -> NDArray[np.int64]:

@@ -8,6 +8,7 @@ needs, cast to one type.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from pathlib import Path
 
 import numpy as np
@@ -16,11 +17,14 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 
 from das.errors import InputError, ReleaseError, SpecError
+from das.files.parquet import checked, readable
 from das.model.query import Query
 from das.model.schema import SCHEMAS, Schema
 from das.model.spelling import named, product
 
 _SUFFIX = {"DPQuery": "_dpq", "Constraint": "_con"}
+_NEEDED = {"DPQuery": ("geocode", "query_name", "query_shape", "value", "variance"),
+           "Constraint": ("geocode", "query_name", "query_shape", "value", "sign")}  # fmt: skip
 _FIXED = ("geocode", "query_name", "query_shape", "value", "variance", "sign", "plb")
 
 
@@ -119,17 +123,18 @@ def _frames(folder: Path, query: str | None, geocode: str | Sequence[str] | None
     out = []
     for path in sorted(folder.rglob("*.parquet")):
         table = _read(path, None, _filter(query, geocode, kind))
+        if lost := [c for c in _NEEDED[kind] if c not in table.column_names]:
+            raise ReleaseError(f"there is no column {lost[0]!r}", where=path, remedy="get the file again")
         if table.num_rows:
             out.append(table.to_pandas())
     return out
 
 
 def _read(path: Path, columns: list[str] | None, chosen: ds.Expression | None) -> pa.Table:
-    try:
+    with readable(path, "get the file again"):
         data = ds.dataset(path, format="parquet")
-        return data.to_table(columns=columns or [c for c in data.schema.names if c != "plb"], filter=chosen)
-    except (OSError, pa.ArrowInvalid) as error:
-        raise ReleaseError(f"cannot be read ({error})", where=path, remedy="get the file again") from None
+        table = data.to_table(columns=columns or [c for c in data.schema.names if c != "plb"], filter=chosen)
+        return checked(table, path, absent=("variance", "sign"))
 
 
 def _filter(query: str | None, geocode: str | Sequence[str] | None, kind: str) -> ds.Expression | None:
@@ -148,12 +153,13 @@ def _tidy(frame: pd.DataFrame, level: str, schema: Schema | None) -> pd.DataFram
     parts = []
     attributes = [c for c in frame.columns if c not in _FIXED and not c.startswith(("State", "County"))]
     for name, rows in frame.groupby("query_name", sort=False):
-        first = rows.iloc[0]
+        first, sizes = rows.iloc[0], rows["value"].map(len)
+        shape = [int(n) for n in first["query_shape"]]
+        if len(shape) != len(attributes) or (sizes != prod(shape)).any():
+            raise ReleaseError(f"{name}: {int(sizes.iloc[0])} values, and the shape of {len(attributes)} attributes is "
+                               f"{shape}", where=level, remedy="get the files again")  # fmt: skip
         labels = _labels(first, attributes, schema)
         answers = len(labels)
-        sizes = rows["value"].map(len)
-        if (sizes != answers).any():
-            raise ReleaseError(f"{name}: {int(sizes.iloc[0])} values where the shape says {answers}", where=level)
         columns: dict[str, object] = {
             "level": level,
             "geocode": np.repeat(rows["geocode"].to_numpy(), answers),

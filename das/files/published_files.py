@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from das.errors import InputError, ReleaseError, SpecError
+from das.files.parquet import DAMAGE
 from das.model.query import Query
 from das.model.schema import SCHEMAS, Schema
 
@@ -121,7 +122,7 @@ def _files(folder: Path) -> list[Path]:
 def _open(path: Path) -> pq.ParquetFile:
     try:
         return pq.ParquetFile(path)
-    except (OSError, pa.ArrowException) as error:
+    except DAMAGE as error:
         raise ReleaseError(f"not a readable Parquet file ({error})", where=path, remedy=AGAIN) from None
 
 
@@ -144,7 +145,7 @@ def read(path: Path, group: int, needed: Sequence[str], wanted: Sequence[str] = 
         raise ReleaseError(f"there is no column {lost[0]!r}", where=path, remedy=AGAIN)
     try:
         table = file.read_row_group(group, [*needed, *(n for n in wanted if n in there)])
-    except (OSError, pa.ArrowException) as error:
+    except DAMAGE as error:
         raise ReleaseError(f"cannot be read ({error})", where=path, remedy=AGAIN) from None
     for i, column in enumerate(table.schema):
         if column.name in ("value", "variance", "query_shape"):

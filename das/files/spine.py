@@ -11,10 +11,11 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from das.errors import InputError, ReleaseError
+from das.files import parquet
 from das.model.names import blank, shrunk
 from das.model.spine import Spine
 
-REMEDY = "the release is incomplete or altered: get it again from where it was published"
+REMEDY = parquet.LOST
 COLUMNS = ("level", "geocode", "parent", "name", "geoid")
 
 
@@ -64,16 +65,5 @@ def read(path: Path) -> Spine:
 
 def _columns(path: Path) -> dict[str, NDArray[np.str_]]:
     """The columns that there are, as arrays of strings."""
-    try:
-        there = pq.read_schema(path).names
-        if absent := [c for c in COLUMNS[:3] if c not in there]:
-            raise ReleaseError(f"no readable spine (there is no column {absent[0]!r})", where=path, remedy=REMEDY)
-        table = pq.read_table(path, columns=[c for c in COLUMNS if c in there])
-        out = {}
-        for name, column in zip(table.column_names, table.columns, strict=True):
-            if column.null_count:
-                raise ReleaseError(f"no readable spine (a value of {name!r} is missing)", where=path, remedy=REMEDY)
-            out[name] = np.array(column.cast(pa.string()).to_pylist(), dtype=np.str_)
-    except (OSError, pa.ArrowException) as error:
-        raise ReleaseError(f"no readable spine ({error})", where=path, remedy=REMEDY) from None
-    return out
+    table = parquet.columns(path, COLUMNS[:3], wanted=COLUMNS[3:])
+    return {n: np.array(c.to_pylist(), dtype=np.str_) for n, c in zip(table.column_names, table.columns, strict=True)}

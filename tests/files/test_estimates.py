@@ -33,5 +33,5 @@ def test_estimates_of_other_units_are_refused(tmp_path):
     with pytest.raises(ReleaseError, match="not those of the units"):
         EstimateReader(tmp_path, other).read("C", "sex", 0, 3)
     (tmp_path / "S.parquet").write_bytes(b"PAR1")
-    with pytest.raises(ReleaseError, match="cannot be read"):
+    with pytest.raises(ReleaseError, match="not a readable Parquet file"):
         EstimateReader(tmp_path, SPINE).queries("S")

@@ -331,7 +331,7 @@ def nothing(root: Path) -> None:
 SPOILT: dict[Callable[[Path], None], str] = {
     mixed: "mixes queries", ragged: "lengths", other_width: "answers", unknown_unit: "99999",
     lost_unit: "no measurement of 'total' for Block 01002", unit_twice: "01001", part_twice: "01000",
-    lost_query: "total", lost_column: "variance", lost_names: "query_name", gap: "value", gap_inside: "integers",
+    lost_query: "total", lost_column: "variance", lost_names: "query_name", gap: "value", gap_inside: "a value of",
     text: "value", no_noise: "not positive", empty: "State=01", cut: "State=01", nothing: "State=01",
 }  # fmt: skip
 

@@ -91,7 +91,7 @@ def test_names_and_geoids_stand_beside_the_codes(tmp_path: Path) -> None:
     assert [n.tolist() for n in spine_file.read(path).names] == [n.tolist() for n in names]
     for column, value, word in (
         ("geoid", "45", "GEOID"),
-        ("name", None, "'name' is missing"),
+        ("name", None, "a value of 'name' is missing"),
         ("name", "a\nb", "control"),
     ):
         altered = table.to_pydict()

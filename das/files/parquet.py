@@ -1,0 +1,77 @@
+"""Parquet files that may have been altered: whatever is wrong in one is a :class:`ReleaseError` that names it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from das.errors import ReleaseError
+
+LOST = "the release is incomplete or altered: get it again from where it was published"
+#: What reading a damaged file may end in: a text that is no UTF-8, a length that no memory holds.
+DAMAGE = (OSError, pa.ArrowException, UnicodeDecodeError, MemoryError, OverflowError)
+#: Columns that hold text, wherever they occur.
+TEXT = ("level", "geocode", "parent", "name", "geoid", "query_name", "sign")
+NUMBERS = ("variance",)
+LISTS = ("value", "standard_error", "query_shape")
+
+
+@contextmanager
+def readable(path: Path, remedy: str = LOST) -> Iterator[None]:
+    """What goes wrong inside is the fault of the file."""
+    try:
+        yield
+    except DAMAGE as error:
+        raise ReleaseError(f"not a readable Parquet file ({error})", where=path, remedy=remedy) from None
+
+
+def opened(path: Path) -> pq.ParquetFile:
+    with readable(path):
+        return pq.ParquetFile(path)
+
+
+def columns(path: Path, names: Sequence[str], group: int | None = None, *, wanted: Sequence[str] = ()) -> pa.Table:
+    """The columns ``names`` of one row group, or of all, and of the ``wanted`` those that there are. Each value is there,
+    and of the kind that its column has in every file; texts are strings, numbers are doubles."""
+    file = opened(path)
+    there = file.schema_arrow.names
+    if lost := [n for n in names if there.count(n) != 1]:
+        raise ReleaseError(f"there is no column {lost[0]!r}, or two", where=path, remedy=LOST)
+    chosen = [*names, *(n for n in wanted if n in there)]
+    with readable(path):
+        return checked(file.read(chosen) if group is None else file.read_row_group(group, chosen), path)
+
+
+def checked(table: pa.Table, path: Path, *, absent: Sequence[str] = ()) -> pa.Table:
+    """The table, if every value is there (but for columns that may be ``absent``) and of the kind that its column has in
+    every file; columns of other names are text. Texts come as strings, numbers as doubles."""
+    with readable(path):
+        table.validate(full=True)
+        for i, name in enumerate(table.column_names):
+            kind = table.schema.field(i).type
+            kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+            if not _is_of(name, kind):
+                raise ReleaseError(f"column {name!r} is of another type ({kind})", where=path, remedy=LOST)
+            if name not in absent and (table[i].null_count or (name in LISTS and _flat_nulls(table[i], kind))):
+                raise ReleaseError(f"a value of {name!r} is missing", where=path, remedy=LOST)
+            if name not in LISTS:
+                table = table.set_column(i, name, table[i].cast(pa.float64() if name in NUMBERS else pa.string()))
+    return table
+
+
+def _flat_nulls(column: pa.ChunkedArray, kind: pa.DataType) -> int:
+    return int(pc.list_flatten(column).null_count) if pa.types.is_list(kind) or pa.types.is_large_list(kind) else 0
+
+
+def _is_of(name: str, kind: pa.DataType) -> bool:
+    if name in LISTS:
+        inner = kind.value_type if pa.types.is_list(kind) or pa.types.is_large_list(kind) else pa.null()
+        return pa.types.is_integer(inner) or (pa.types.is_floating(inner) and name != "query_shape")
+    if name in NUMBERS:
+        return bool(pa.types.is_floating(kind) or pa.types.is_integer(kind))
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))

@@ -1,0 +1,86 @@
+"""Columns of a file that was altered: each way is a message with its place, wherever the file is read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from das.errors import ReleaseError
+from das.files.nmf_frame import read_nmf, summary
+from das.files.parquet import columns
+
+ROWS = {
+    "geocode": pa.array(["1", "2"]),
+    "query_name": pa.array(["total_dpq", "total_dpq"]),
+    "sex": pa.array(["*", "*"]),
+    "query_shape": pa.array([[1], [1]]),
+    "value": pa.array([[3], [4]]),
+    "variance": pa.array([1.5, 1.5], pa.float32()),
+}
+NAMES = ["geocode", "query_name", "value", "variance"]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    out = tmp_path / "nmf" / "State.parquet" / "DPQuery" / "part-00000.parquet"
+    out.parent.mkdir(parents=True)
+    pq.write_table(pa.table(ROWS), out)
+    return out
+
+
+def test_as_written(path: Path) -> None:
+    table = columns(path, NAMES, wanted=["sex", "sign"])
+    assert table.column_names == [*NAMES, "sex"]
+    assert table["variance"].type == pa.float64()
+    assert read_nmf(path.parents[2])["value"].tolist() == [3, 4]
+    assert summary(path.parents[2])[0]["units"] == 2
+
+
+@pytest.mark.parametrize(
+    "name, column, says",
+    [
+        ("geocode", None, "no column 'geocode'"),
+        ("geocode", pa.array([1, 2]), "'geocode' is of another type"),
+        ("geocode", pa.array(["1", None]), "a value of 'geocode' is missing"),
+        ("geocode", pa.Array.from_buffers(pa.string(), 2, [None, pa.py_buffer(np.int32([0, 1, 2])), pa.py_buffer(b"\xff2")]), "UTF8"),
+        ("query_name", pa.array([b"a", b"b"]), "'query_name' is of another type"),
+        ("value", pa.array([3, 4]), "'value' is of another type"),
+        ("value", pa.array([["3"], ["4"]]), "'value' is of another type"),
+        ("value", pa.array([[3], None]), "a value of 'value' is missing"),
+        ("value", pa.array([[3], [None]]), "a value of 'value' is missing"),
+        ("variance", pa.array(["a", "b"]), "'variance' is of another type"),
+    ],
+)  # fmt: skip
+def test_altered(path: Path, name: str, column: pa.Array | None, says: str) -> None:
+    rows = {k: v for k, v in ROWS.items() if k != name} | ({} if column is None else {name: column})
+    pq.write_table(pa.table(rows), path)
+    for read in (lambda: columns(path, NAMES), lambda: summary(path.parents[2]), lambda: read_nmf(path.parents[2])):
+        with pytest.raises(ReleaseError, match=says) as caught:
+            read()
+        assert str(path) in str(caught.value)
+
+
+Change = Callable[[dict[str, pa.Array]], object]
+
+
+@pytest.mark.parametrize(
+    "change, says",
+    [
+        (lambda r: r.update(extra=pa.array([1, 2])), "'extra' is of another type"),
+        (lambda r: r.update(extra=pa.array(["a", "b"])), "the shape of 2 attributes is"),
+        (lambda r: r.update(query_shape=pa.array([[10**9], [10**9]])), "1 values, and the shape"),
+        (lambda r: r.update(query_shape=pa.array([[], []], pa.list_(pa.int32()))), "1 values, and the shape"),
+        (lambda r: r.update(query_shape=pa.array([[1.0], [1.0]])), "'query_shape' is of another type"),
+    ],
+)
+def test_a_frame_of_foreign_columns(path: Path, change: Change, says: str) -> None:
+    rows = dict(ROWS)
+    change(rows)
+    pq.write_table(pa.table(rows), path)
+    with pytest.raises(ReleaseError, match=says):
+        read_nmf(path.parents[2])
