@@ -22,7 +22,7 @@ from das.model.spine import Spine
 from das.post import Opened, open_release
 from das.preparation import Truth
 from das.spec import RunSpec, Universe
-from das.tables import published
+from das.tables import of as tables_of
 
 REASON = "impossible results are counted in the truth as well, for confidential/ only"
 
@@ -47,8 +47,7 @@ def assess(spec: RunSpec, directory: RunDirectory, run: Assessed, progress: Prog
         source = nmf.NmfReader(directory.nmf(u.name), run.spine)
         held = Published(source, u.plan.mechanism, run.published[u.name], _estimates(directory, u, run.spine))
         rows[u.name] = evaluate(run.truth[u.name], held, run.spine, u.schema)
-        tabulated = published(u.schema, u.letter)
-        tables += evaluate_tables(run.truth[u.name], run.published[u.name], run.spine, tabulated, run.areas)
+        tables += evaluate_tables(run.truth[u.name], run.published[u.name], run.spine, tables_of(u), run.areas)
         errors_csv.write(directory.errors_of(u.name), rows[u.name], private=spec.run.private)
     folder, lowest, private = directory.errors.parent, run.spine.levels[-1], spec.run.private
     rows_csv.write_rows(folder / "tables.csv", TableRow, tables, private=private)

@@ -242,7 +242,7 @@ def publish(release: Opened, universe: Universe, result: Release, out: Path, pro
     if not release.spec.output.tables:
         return
     progress.stage(f"tables: {universe.name}", len(spine))
-    published = tables.published(universe.schema, universe.letter)
+    published = tables.of(universe)
     for level, level_codes in zip(spine.levels, spine.codes, strict=True):
         published_tables.write(out / "tables", level, level_codes, published, result.histograms[level],
                                private=release.spec.run.private)  # fmt: skip

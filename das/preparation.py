@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from das.engine import Progress
 from das.errors import InputError, SpecError
-from das.files.extract import read
+from das.files.extract import read, read_beside
 from das.geography import bounds as geography
 from das.geography import tabulation
 from das.histogram import histograms
@@ -19,7 +19,7 @@ from das.model.areas import Areas, off_spine
 from das.model.confidential import Confidential
 from das.model.constraint import Constraint, Kind
 from das.model.histogram import Histogram
-from das.model.records import Source
+from das.model.records import Extract, Records, Source
 from das.model.spine import Spine
 from das.model.universe import HOUSING, PERSONS
 from das.spec import RunSpec, Universe
@@ -47,20 +47,37 @@ def prepare(spec: RunSpec, paths: Sequence[Path], stages: Stages, progress: Prog
         raise SpecError("no input is named", where="data.path", remedy="set data.path, or give --data PATH")
     with stages("read"):
         progress.stage("read", None)
-        extract = read(spec.data.reader, paths, spec.persons.schema, columns=spec.data.columns)
+        extract = read(
+            spec.data.reader, paths, spec.persons.schema, columns=spec.data.columns, encoding=spec.data.encoding
+        )
+        records, sources = _records(spec, extract)
     with stages("histograms"):
         progress.stage("histograms", None)
         spine, unit = tabulation.spine(extract.blocks, spec.geography.levels, spec.geography.define)
-        records = {PERSONS: extract.persons}
-        if spec.housing is not None:
-            if extract.units is None:
-                raise InputError("the input has no housing units", where="housing", remedy="delete the table [housing]")
-            records[HOUSING] = extract.units
         counted = {name: histograms(r, unit, spine) for name, r in records.items()}
         structures = _at_units(extract.blocks.structures, unit, spine)
         constraints = {u.name: _constraints(u, spine, counted[u.name], structures) for u in spec.universes}
         areas = off_spine(extract.blocks.fields, spine.levels, unit, spine.units(spine.levels[-1]))
-    return Prepared(spine, counted, constraints, extract.sources, extract.notes, areas)
+    return Prepared(spine, counted, constraints, sources, extract.notes, areas)
+
+
+def _records(spec: RunSpec, extract: Extract) -> tuple[dict[str, Confidential[Records]], tuple[Source, ...]]:
+    """The records of every universe, and all files that they are from."""
+    records, sources = {PERSONS: extract.persons}, extract.sources
+    if spec.housing is not None:
+        if extract.units is None:
+            raise InputError("the input has no housing units", where="housing", remedy="delete the table [housing]")
+        records[HOUSING] = extract.units
+    for name, part in spec.own.items():
+        if not part.data.path:
+            raise SpecError("no input is named", where=f"universes.{name}.data.path",
+                            remedy=f"set it, or give --set universes.{name}.data.path=FILE")  # fmt: skip
+        records[name], more = read_beside(
+            [Path(p) for p in part.data.path], spec.universe(name).schema, extract.blocks, columns=part.data.columns,
+            encoding=part.data.encoding, where=f"universes.{name}.data.columns",
+        )  # fmt: skip
+        sources += more
+    return records, sources
 
 
 def _at_units(structures: NDArray[np.int64] | None, unit: NDArray[np.int64], spine: Spine) -> NDArray[np.int64] | None:

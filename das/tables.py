@@ -18,6 +18,7 @@ from das.errors import InputError
 from das.model.histogram import Histogram
 from das.model.query import Query
 from das.model.schema import CENRACE, H1, PL94, Schema
+from das.model.universe import Tabulation, Universe
 
 #: The largest full cross of all attributes that becomes a table of its own.
 LARGEST_CROSS = 1000
@@ -49,7 +50,7 @@ class Table:
     def of(name: str, title: str, cells: int, members: list[tuple[str, NDArray[np.bool_]]]) -> Table:
         """From a label and a mask of cells, ``(cells,)``, for each column."""
         inside = [np.flatnonzero(mask) for _, mask in members]
-        fields = tuple(f"{name[0]}{int(name[1:]):03d}{i:04d}" for i in range(1, len(members) + 1))
+        fields = _fields(name, len(members))
         indptr = np.cumsum([0, *map(len, inside)])
         labels = tuple(label for label, _ in members)
         return Table(name, title, fields, labels, cells, indptr, np.concatenate(inside))
@@ -76,6 +77,34 @@ class Table:
         return (counts @ self._by_cell).toarray()
 
 
+def _fields(name: str, number: int) -> tuple[str, ...]:
+    """Table, three digits, and the number of the column, four digits.
+
+    >>> _fields("P1", 2), _fields("young_women", 1)
+    (('P0010001', 'P0010002'), ('young_women0001',))
+    """
+    letters = name.rstrip("0123456789")
+    head = f"{letters}{int(name[len(letters) :]):03d}" if letters.isupper() and name != letters else name
+    return tuple(f"{head}{i:04d}" for i in range(1, number + 1))
+
+
+def of(universe: Universe) -> tuple[Table, ...]:
+    """The tables of a universe: those of its schema, and those that its configuration defines."""
+    return (*published(universe.schema, universe.letter), *(_asked(t, universe.schema) for t in universe.tables))
+
+
+def _asked(asked: Tabulation, schema: Schema) -> Table:
+    """Columns as listed; or the total and the answers to the query, of the records that meet its condition."""
+    inside = schema.where(asked.where)
+    if asked.query is None:
+        members = [(label, inside & schema.where(where)) for label, where in asked.columns]
+    else:
+        query = schema.query(asked.query)
+        answers = [(label, inside & (query.index == i)) for i, label in enumerate(query.captions("; "))]
+        members = [("Total", inside), *((label, mask) for label, mask in answers if mask.any())]
+    return Table.of(asked.name, asked.title, schema.cells, members)
+
+
 def published(schema: Schema, letter: str = "T") -> tuple[Table, ...]:
     """The tables of a schema.
 
@@ -87,9 +116,9 @@ def published(schema: Schema, letter: str = "T") -> tuple[Table, ...]:
         >>> [(t.name, len(t.columns)) for t in published(PL94)]
         [('P1', 71), ('P2', 73), ('P3', 71), ('P4', 73), ('P5', 10)]
     """
-    if schema.attributes == PL94.attributes:
+    if letter == "T" and schema.attributes == PL94.attributes:
         return _redistricting()
-    if schema.attributes == H1.attributes:
+    if letter in ("T", "U") and schema.attributes == H1.attributes:
         return (_housing(),)
     return _general(schema, letter)
 
@@ -172,5 +201,6 @@ def _general(schema: Schema, letter: str) -> tuple[Table, ...]:
 def _of_query(name: str, query: Query, schema: Schema) -> Table:
     order = np.argsort(query.index, kind="stable")
     indptr = np.searchsorted(query.index[order], np.arange(query.answers + 1))
-    fields = tuple(f"{name[0]}{int(name[1:]):03d}{i:04d}" for i in range(1, query.answers + 1))
-    return Table(name, query.title, fields, tuple(query.captions("; ")), schema.cells, indptr, order)
+    return Table(
+        name, query.title, _fields(name, query.answers), tuple(query.captions("; ")), schema.cells, indptr, order
+    )

@@ -118,9 +118,10 @@ def fields(model: type[BaseModel]) -> list[tuple[str, str, Any]]:
 
 def notes(model: type[BaseModel]) -> dict[str, str]:
     """The string under each field of ``model``, by the field's name."""
-    out = {}
-    for node in ast.walk(ast.parse(inspect.getsource(model))):
-        if isinstance(node, ast.ClassDef):
+    out: dict[str, str] = {}
+    for part in reversed([c for c in model.__mro__ if issubclass(c, BaseModel) and c is not BaseModel]):
+        for node in ast.parse(inspect.getsource(part)).body:
+            assert isinstance(node, ast.ClassDef)
             for field, after in zip(node.body, node.body[1:], strict=False):
                 if isinstance(field, ast.AnnAssign) and isinstance(after, ast.Expr):
                     out[ast.unparse(field.target)] = _markdown(ast.literal_eval(after.value))

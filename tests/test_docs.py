@@ -31,7 +31,7 @@ def keys(schema: dict[str, Any], node: dict[str, Any], path: str = "") -> Iterat
     """Every dotted key of a JSON schema: an account of the models that is not ours."""
     refs = re.findall(
         r"#/\$defs/(\w+)",
-        str([node.get("$ref"), node.get("anyOf"), node.get("allOf"), node.get("additionalProperties")]),
+        str([node.get(k) for k in ("$ref", "anyOf", "allOf", "additionalProperties", "items")]),
     )
     for part in (refs and [schema["$defs"][refs[0]]]) or [node]:
         for key, inner in part.get("properties", {}).items():

@@ -19,7 +19,7 @@ from das.model.budget import Draw, Event, Mechanism, Neighbours
 from das.model.constraint import Constraint, Kind
 from das.model.not_private import marked
 from das.model.schema import Schema
-from das.model.universe import PERSONS
+from das.model.universe import HOUSING, PERSONS, called
 
 #: Where the curve of (epsilon, delta) is drawn through.
 CURVE = tuple(Fraction(1, 10**k) for k in (3, 5, 10, 15, 20, 25, 30))
@@ -149,6 +149,12 @@ def _meaning(neighbours: Neighbours, outside: Sequence[Mapping[str, str]], unive
     if len(universes) > 1:
         out.append("The total is about one record of each universe. Someone who moves from one housing unit to a vacant "
                    "one changes two records of housing units.")  # fmt: skip
+    out += [
+        f"Records of {called(u)} and persons are different records: the guarantee of each is about one of its own, the "
+        f"total about one of each. What changes one record of {called(u)} and several persons, such as a household that "
+        "comes or goes, costs more than the total."
+        for u in universes if u not in (PERSONS, HOUSING)
+    ]  # fmt: skip
     if neighbours is Neighbours.UNBOUNDED and any(c["constraint"] == "total" for c in outside):
         out.append("No two data sets that differ by one record added or removed agree on totals that are invariant: with "
                    "these, the guarantee is that of the noise, not of the release.")  # fmt: skip

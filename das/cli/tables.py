@@ -18,7 +18,8 @@ from das.errors import UserError
 from das.files import table_export
 from das.model.not_private import marked_rows
 from das.post import Opened, open_release
-from das.tables import Table, published
+from das.tables import Table
+from das.tables import of as tables_of
 
 
 @click.command()
@@ -41,7 +42,7 @@ def tables(
 ) -> None:  # fmt: skip
     """Print a published table of a RUN or release; without --level and --table, list what there is."""
     release = open_release(release_of(run))
-    every = [t for u in release.spec.universes for t in published(u.schema, u.letter)]
+    every = [t for u in release.spec.universes for t in tables_of(u)]
     if level is None and name is None:
         _list(release, every, release.spec.run.private, as_json)
         return

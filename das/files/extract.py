@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from das.errors import InputError
-from das.model.records import Extract
+from das.model.confidential import Confidential
+from das.model.records import Blocks, Extract, Records, Source
 from das.model.schema import Schema
 
 #: The readers of a configuration (``data.reader``) and their modules.
@@ -29,11 +30,13 @@ def read(
     schema: Schema,
     *,
     columns: Mapping[str, Any] | None = None,
+    encoding: str = "utf-8",
     progress: Callable[[str, int, int], None] | None = None,
 ) -> Extract:
     """Read the input of a run: all ``paths`` (files, archives or folders) together are one extract.
 
-    ``columns`` says what the columns of a ``table`` mean; the other formats say so themselves.
+    ``columns`` says what the columns of a ``table`` mean, ``encoding`` that of its text; the other formats say so
+    themselves.
     ``progress`` is called with what is done, how many parts of it are done, and of how many.
     """
     if reader not in READERS:
@@ -42,20 +45,37 @@ def read(
         raise InputError(f"reader {reader!r} takes no columns", where="data.columns", remedy="delete the table")
     module = import_module(READERS[reader])
     paths = [Path(p) for p in paths]
-    options = {"columns": columns} if reader == "table" else {}
+    options = {"columns": columns, "encoding": encoding} if reader == "table" else {}
     extract: Extract = module.read(paths, schema, progress=progress, **options)
-    _check_possible(extract)
+    _check_possible(extract.persons, extract.blocks)
     return extract
 
 
-def _check_possible(extract: Extract) -> None:
-    persons = extract.persons.open("no record may be of a combination that the schema says cannot occur")
+def read_beside(
+    paths: Sequence[Path],
+    schema: Schema,
+    blocks: Blocks,
+    *,
+    columns: Mapping[str, Any],
+    encoding: str = "utf-8",
+    where: str,
+) -> tuple[Confidential[Records], tuple[Source, ...]]:
+    """The records of another universe, from tables of its own, in the places ``blocks``. ``where`` is the table of the
+    configuration that tells its columns."""
+    module = import_module(READERS["table"])
+    records, sources = module.read_beside(paths, schema, blocks, columns=columns, encoding=encoding, where=where)
+    _check_possible(records, blocks)
+    return records, sources
+
+
+def _check_possible(records: Confidential[Records], blocks: Blocks) -> None:
+    persons = records.open("no record may be of a combination that the schema says cannot occur")
     impossible = ~persons.schema.possible[persons.cell] & (persons.count > 0)
     if impossible.any():
         at = int(np.flatnonzero(impossible)[0])
         levels = np.unravel_index(persons.cell[at], persons.schema.shape)
         labels = (a.levels[i] for a, i in zip(persons.schema.attributes, levels, strict=True))
-        place = ", ".join(f"{field} {codes[persons.block[at]]}" for field, codes in extract.blocks.fields.items())
+        place = ", ".join(f"{field} {codes[persons.block[at]]}" for field, codes in blocks.fields.items())
         number = int(persons.count[impossible].sum())
         raise InputError(
             f"{number} records are of combinations that cannot occur in schema "

@@ -70,7 +70,7 @@ def read_frame(path: Path | str) -> pd.DataFrame:
     path = Path(path)
     if path.suffix == ".csv":
         return _read_text(path)
-    if path.is_dir() and not list(path.glob("*.parquet")):
+    if path.is_dir():
         path = next((path / p for p in FOLDERS if (path / p).is_dir()), path)
     try:
         frames = [pq.read_table(p) for p in _parts(path)]

@@ -150,12 +150,13 @@ def digest(path: Path) -> Source:
 class Layout:
     """How a delimited file is cut: ``columns`` maps every column in order to its type, or to ``None``
     where it is not wanted; ``skip`` lines stand before the first record; ``quotes`` says whether fields
-    may be quoted."""
+    may be quoted; ``encoding`` is that of the text."""
 
     delimiter: str
     columns: Mapping[str, pa.DataType | None]
     skip: int = 0
     quotes: bool = False
+    encoding: str = "utf-8"
 
 
 def batches(member: Member, layout: Layout, block_size: int = 1 << 22) -> Iterator[pa.RecordBatch]:
@@ -165,7 +166,9 @@ def batches(member: Member, layout: Layout, block_size: int = 1 << 22) -> Iterat
     field that is not of its type.
     """
     wanted = {n: t for n, t in layout.columns.items() if t is not None}
-    read = pa.csv.ReadOptions(column_names=list(layout.columns), skip_rows=layout.skip, block_size=block_size)
+    read = pa.csv.ReadOptions(
+        column_names=list(layout.columns), skip_rows=layout.skip, block_size=block_size, encoding=layout.encoding
+    )
     parse = pa.csv.ParseOptions(
         delimiter=layout.delimiter, quote_char='"' if layout.quotes else False, ignore_empty_lines=False
     )
@@ -178,15 +181,19 @@ def batches(member: Member, layout: Layout, block_size: int = 1 << 22) -> Iterat
     except pa.ArrowInvalid as e:
         if "Empty CSV" in str(e):
             raise InputError("has no records", where=member.name, remedy=AGAIN) from None
-        other = InputError(f"{e}", where=member.name, remedy="the file must be delimited text in UTF-8 or ASCII")
-        raise _first_fault(member, layout) or other from None
+        other = InputError(f"{e}", where=member.name, remedy="the file must be delimited text")
+        fault = _mis_encoded(member, layout.encoding) if layout.encoding.lower() == "utf-8" else None
+        raise fault or _first_fault(member, layout) or other from None
+    except UnicodeError as e:
+        raise InputError(f"is not {layout.encoding} ({e})"[:300], where=member.name, remedy=_SAY) from None
 
 
 def _first_fault(member: Member, layout: Layout) -> InputError | None:
     """The first line that does not fit the layout. Slow, and only for files that failed."""
     names, types, line = list(layout.columns), list(layout.columns.values()), 0
     with member.open() as stream:
-        text = io.TextIOWrapper(stream, encoding="latin-1", newline="")
+        one_byte = layout.encoding.lower() == "utf-8"  # lines of a text that may be something else
+        text = io.TextIOWrapper(stream, "latin-1" if one_byte else layout.encoding, "replace", newline="")
         dialect = Quoted if layout.quotes else Plain
         try:
             for line, row in enumerate(csv.reader(text, dialect, delimiter=layout.delimiter), start=1):
@@ -204,6 +211,31 @@ def _first_fault(member: Member, layout: Layout) -> InputError | None:
                         return InputError(f"{name} is {value!r}, not a whole number as expected", where=where)
         except csv.Error as e:
             return InputError(f"is not a delimited text ({e})", where=f"{member.name}, line {line + 1}")
+    return None
+
+
+_SAY = 'say which it is: encoding = "latin-1" (also "cp1252", "utf-16", ...) beside the path in the configuration'
+
+
+def refuse_encoding(member: Member, encoding: str) -> None:
+    """Raises :class:`InputError` for a text that begins as UTF-16 does, where another encoding is said."""
+    with member.open() as stream:
+        begin = stream.read(2)
+    if begin in (b"\xff\xfe", b"\xfe\xff") and not encoding.lower().replace("_", "-").startswith(("utf-16", "utf16")):
+        raise InputError(f"is UTF-16, not {encoding}", where=member.name,
+                         remedy='say encoding = "utf-16" beside the path in the configuration')  # fmt: skip
+
+
+def _mis_encoded(member: Member, encoding: str) -> InputError | None:
+    """The first line that is no text of this encoding, which must keep line feeds as they are."""
+    with member.open() as stream:
+        for number, line in enumerate(stream, start=1):
+            try:
+                line.decode(encoding)
+            except UnicodeDecodeError as e:
+                odd = " ".join(f"{b:02x}" for b in line[e.start : e.end])
+                return InputError(f"is not {encoding}: the bytes {odd} mean nothing in it",
+                                  where=f"{member.name}, line {number}", remedy=_SAY)  # fmt: skip
     return None
 
 

@@ -1,18 +1,6 @@
-"""A table of persons in CSV or Parquet, one line per person or per count, and what its columns mean.
+"""Tables in CSV or Parquet, one line per record or per count: of persons, or of another universe beside them.
 
-``columns`` is the table ``[data.columns]`` of the configuration::
-
-    [data.columns]
-    count = "n"  # optional: persons that a line stands for
-    housing_units = "units"  # optional: housing units of the line's place, the same on all its lines
-    [data.columns.geography]  # level = column, all levels below the root
-    State = "state"
-    Block = "block"
-    [data.columns.attributes]  # attribute = column; an attribute that is not listed is its own column
-    votingage = "adult"
-    [data.columns.codes.votingage]  # optional: value in the file = level of the schema
-    n = "under-18"
-    y = "18-and-over"
+What the columns mean is said by :mod:`das.files.table_columns`.
 
 Values are the labels of the schema's levels. Where a column without ``codes`` holds none of the labels, its
 values are level numbers from 0. Which of the two is settled by the first batch; the rest must agree.
@@ -24,7 +12,6 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -35,12 +22,14 @@ import pyarrow.parquet
 from numpy.typing import NDArray
 
 from das.errors import InputError, SpecError
-from das.files.source import AGAIN, Layout, Member, batches, members, sources
+from das.files.source import AGAIN, Layout, Member, batches, members, refuse_encoding, sources
+from das.files.table_columns import Columns
 from das.model.confidential import Confidential
-from das.model.records import Blocks, Extract, Records
+from das.model.records import Blocks, Extract, Records, Source
 from das.model.schema import Attribute, Schema
 
 Progress = Callable[[str, int, int], None]
+UTF_8 = "utf-8"
 SUFFIXES = (".csv", ".txt", ".psv", ".tsv", ".parquet")
 MERGE = 1 << 22  #: counts that wait before they are merged
 CELL, COUNT, UNITS = "das:cell", "das:count", "das:units"  #: names that no level of a geography has
@@ -52,85 +41,87 @@ NOTES = (
 )
 
 
-@dataclass
-class Columns:
-    """The meaning of the columns, checked against the schema; ``codes`` maps values to level numbers."""
-
-    geography: dict[str, str]
-    attributes: dict[str, str]
-    count: str | None
-    housing_units: str | None
-    codes: dict[str, dict[str, int]] = field(default_factory=dict)
-
-    @staticmethod
-    def of(columns: Mapping[str, Any] | None, schema: Schema) -> Columns:
-        given = dict(columns or {})
-        known = ("geography", "attributes", "count", "housing_units", "codes")
-        if unknown := [k for k in given if k not in known]:
-            raise SpecError(f"unknown key {unknown[0]!r}", where="data.columns", remedy=f"use {', '.join(known)}")
-        if not given.get("geography"):
-            raise SpecError(
-                "the reader 'table' needs to know which columns hold the geographic codes",
-                where="data.columns.geography",
-                remedy='add a table [data.columns.geography] with lines such as Block = "block"',
-            )
-        names = [a.name for a in schema.attributes]
-        for key in ("attributes", "codes"):
-            if odd := [a for a in given.get(key, {}) if a not in names]:
-                raise SpecError(
-                    f"schema {schema.name!r} has no attribute {odd[0]!r}",
-                    where=f"data.columns.{key}",
-                    remedy=f"its attributes are {', '.join(names)}",
-                )
-        if given.get("housing_units") and schema.dwelling is None:
-            raise SpecError(
-                "housing units need a schema that says who lives in one",
-                where="data.columns.housing_units",
-                remedy="name the schema's attribute of dwelling, or delete the key",
-            )
-        out = Columns(
-            dict(given["geography"]),
-            {n: given.get("attributes", {}).get(n, n) for n in names},
-            given.get("count"),
-            given.get("housing_units"),
-        )
-        for name, labels in given.get("codes", {}).items():
-            levels = schema.attribute(name).levels
-            for value, label in labels.items():
-                if label not in levels:
-                    raise SpecError(
-                        f"{name!r} has no level {label!r}",
-                        where=f"data.columns.codes.{name}.{value}",
-                        remedy=f"its levels are {', '.join(levels[:20])}",
-                    )
-            out.codes[name] = {value: levels.index(label) for value, label in labels.items()}
-        return out
-
-    @property
-    def texts(self) -> list[str]:
-        return list(dict.fromkeys([*self.geography.values(), *self.attributes.values()]))
-
-    @property
-    def numbers(self) -> list[str]:
-        return [c for c in (self.count, self.housing_units) if c is not None]
-
-
 def read(
-    paths: Sequence[Path], schema: Schema, *, columns: Mapping[str, Any] | None = None, progress: Progress | None = None
+    paths: Sequence[Path],
+    schema: Schema,
+    *,
+    columns: Mapping[str, Any] | None = None,
+    encoding: str = UTF_8,
+    progress: Progress | None = None,
 ) -> Extract:
     """Read all tables among ``paths``; together they are one extract. Units of housing are not records here."""
     meaning = Columns.of(columns, schema)
+    counted, read_from = _counted(paths, schema, meaning, encoding, progress)
+    return _extract(counted, meaning, schema, read_from)
+
+
+def read_beside(
+    paths: Sequence[Path],
+    schema: Schema,
+    blocks: Blocks,
+    *,
+    columns: Mapping[str, Any],
+    encoding: str = UTF_8,
+    where: str = "data.columns",
+) -> tuple[Confidential[Records], tuple[Source, ...]]:
+    """The records of another universe, joined to the places of the persons by the code of the last level of their
+    geography. Other levels that are listed must agree with it.
+
+    Raises :class:`InputError` for a place that the persons' input does not list.
+    """
+    meaning = Columns.of(columns, schema, where)
+    if meaning.housing_units or meaning.areas:
+        raise SpecError("housing units and areas are told by the persons' table", where=where, remedy="delete the key")
+    counted, read_from = _counted(paths, schema, meaning, encoding, None)
+    block = _joined(counted, meaning, blocks)
+    cell, count = counted.column(CELL).to_numpy(), counted.column(COUNT).to_numpy()
+    some = count > 0
+    return Confidential(Records(schema, block[some], cell[some], count[some])), read_from
+
+
+def _joined(counted: pa.Table, meaning: Columns, blocks: Blocks) -> NDArray[np.int64]:
+    """The number of each row's place."""
+    lowest = list(meaning.geography)[-1]
+    where = f"{meaning.where}.geography"
+    if unknown := [lv for lv in meaning.geography if lv not in blocks.fields]:
+        raise SpecError(f"the persons' input has no geographic field {unknown[0]!r}", where=where,
+                        remedy=f"its fields are {', '.join(blocks.fields)}")  # fmt: skip
+    codes = blocks.fields[lowest]
+    if len(np.unique(codes)) != len(codes):
+        raise SpecError(f"{lowest} is not the lowest field of the persons' input: it does not tell its places apart",
+                        where=where, remedy=f"end with {list(blocks.fields)[-1]}")  # fmt: skip
+    block = pc.index_in(counted.column(lowest), value_set=pa.array(codes, pa.string()))
+    if block.null_count:
+        lost = pc.unique(counted.column(lowest).filter(pc.is_null(block)))
+        raise InputError(f"{len(lost)} places of {lowest} are not among those of the persons, the first one "
+                         f"{lost[0].as_py()!r}", where=where,
+                         remedy="list every place in the persons' table, empty ones with a count of 0")  # fmt: skip
+    at = block.to_numpy().astype(np.int64)
+    for level in meaning.geography:
+        here = np.array(counted.column(level).to_pylist(), dtype=np.str_)
+        if len(bad := np.flatnonzero(here != blocks.fields[level][at])):
+            raise InputError(f"{lowest} {codes[at[bad[0]]]!r} is in {level} {here[bad[0]]!r}, and in the persons' table in "
+                             f"{str(blocks.fields[level][at[bad[0]]])!r}", where=where,
+                             remedy="use the same codes in both tables")  # fmt: skip
+    return at
+
+
+def _counted(
+    paths: Sequence[Path], schema: Schema, meaning: Columns, encoding: str, progress: Progress | None
+) -> tuple[pa.Table, tuple[Source, ...]]:
+    """Counts by place and cell, and the files that they are from."""
     used = [m for p in paths for m in members(Path(p)) if m.base.endswith(SUFFIXES) or m.path == Path(p)]
     if not used:
         raise InputError("no input files", where="data.path", remedy=f"name at least one file ({', '.join(SUFFIXES)})")
-    keys = [*meaning.geography, CELL, *([UNITS] if meaning.housing_units else [])]
+    keys = [*meaning.places, CELL, *([UNITS] if meaning.housing_units else [])]
     parts: list[pa.Table] = []
+    absent = _Absent(meaning)
     merged = waiting = 0
     for number, member in enumerate(used):
         if progress:
             progress(f"reading {member.name}", number, len(used))
-        for line, batch in _batches(member, meaning):
-            parts.append(_group(_encode(batch, meaning, schema, member, line), keys))
+        for line, batch in _batches(member, meaning, encoding):
+            parts.append(_group(_encode(batch, meaning, schema, absent.at(member, line)), keys))
             waiting += len(parts[-1])
             if waiting > max(merged, MERGE):
                 parts = [_group(pa.concat_tables(parts), keys)]
@@ -139,27 +130,66 @@ def read(
         progress("read", len(used), len(used))
     if not parts:
         raise InputError("has no records", where=used[0].name)
-    return _extract(_group(pa.concat_tables(parts), keys), meaning, schema, sources(used))
+    absent.refuse()
+    return _group(pa.concat_tables(parts), keys), sources(used)
+
+
+class _Absent:
+    """Where the reading is, and how many rows have had no value in a column that needs one: all of them are counted
+    before they are refused."""
+
+    def __init__(self, meaning: Columns) -> None:
+        self.meaning = meaning
+        self.rows, self.found = 0, dict.fromkeys(meaning.texts, 0)
+        self.first: dict[str, str] = {}
+
+    def at(self, member: Member, line: int) -> _Absent:
+        self.member, self.line = member, line
+        return self
+
+    def where(self, row: int) -> str:
+        kind = "row" if self.member.base.endswith(".parquet") else "line"
+        return f"{self.member.name}, {kind} {self.line + row + 1}"
+
+    def note(self, name: str, empty: pa.Array) -> None:
+        if number := pc.sum(empty).as_py() or 0:
+            self.first.setdefault(name, self.where(pc.index(empty, True).as_py()))
+            self.found[name] += number
+
+    def refuse(self) -> None:
+        """Raises :class:`InputError` where something is missing: how much of it, and the recipe."""
+        if not self.first:
+            return
+        said = "; ".join(f"{name} in {self.found[name]:,} of {self.rows:,} rows" for name in self.first)
+        places = [n for n in self.first if n in self.meaning.places.values()]
+        if places:
+            remedy = "a geographic code is needed in every row; give records of unknown place a place of their own"
+        else:
+            name = next(a for a, column in self.meaning.attributes.items() if column in self.first)
+            remedy = (f'add a level such as "unknown" to {name} in the schema, and say {self.meaning.where}.missing = '
+                      f'{{ {name} = "unknown" }}')  # fmt: skip
+        raise InputError(f"values are missing: {said}", where=next(iter(self.first.values())), remedy=remedy)
 
 
 def _group(table: pa.Table, keys: list[str]) -> pa.Table:
     return table.group_by(keys).aggregate([(COUNT, "sum")]).rename_columns([*keys, COUNT])
 
 
-def _batches(member: Member, meaning: Columns) -> Iterator[tuple[int, pa.RecordBatch]]:
+def _batches(member: Member, meaning: Columns, encoding: str) -> Iterator[tuple[int, pa.RecordBatch]]:
     """Batches with the line (or row, in Parquet) number before their first record."""
     if member.base.endswith(".parquet"):
         yield from _parquet(member, meaning)
         return
+    refuse_encoding(member, encoding)
     with member.open() as stream:
-        first = stream.readline(1 << 20).decode("utf-8-sig", errors="replace")
+        first = io.TextIOWrapper(stream, "utf-8-sig" if encoding == UTF_8 else encoding, "replace").readline(1 << 20)
     delimiter = max(",|\t;", key=first.count)
     names = next(csv.reader(io.StringIO(first), delimiter=delimiter), [])
     _check_names(names, meaning, member)
     kinds: dict[str, pa.DataType | None] = dict.fromkeys(names)
     kinds |= dict.fromkeys(meaning.texts, pa.string()) | dict.fromkeys(meaning.numbers, pa.int64())
     line = 1
-    for batch in batches(member, Layout(delimiter, kinds, skip=1, quotes=True)):
+    for batch in batches(member, Layout(delimiter, kinds, skip=1, quotes=True, encoding=encoding)):
         yield line, batch
         line += len(batch)
 
@@ -175,7 +205,8 @@ def _parquet(member: Member, meaning: Columns) -> Iterator[tuple[int, pa.RecordB
             for batch in file.iter_batches(columns=wanted):
                 texts = [pc.cast(batch.column(n), pa.string()) for n in meaning.texts]
                 numbers = [pc.cast(batch.column(n), pa.int64()) for n in meaning.numbers]
-                for name, column in zip(wanted, [*texts, *numbers], strict=True):
+                texts = [pc.fill_null(t, "") for t in texts]
+                for name, column in zip(meaning.numbers, numbers, strict=True):
                     if column.null_count:
                         missing = pc.index(pc.is_null(column), True).as_py()
                         raise InputError(f"{name} is missing", where=f"{member.name}, row {row + missing + 1}")
@@ -197,56 +228,62 @@ def _check_names(names: Sequence[str], meaning: Columns, member: Member) -> None
             )
 
 
-def _encode(batch: pa.RecordBatch, meaning: Columns, schema: Schema, member: Member, line: int) -> pa.Table:
+def _encode(batch: pa.RecordBatch, meaning: Columns, schema: Schema, here: _Absent) -> pa.Table:
     """Geographic codes, cells, counts and housing units of one batch."""
     out: dict[str, pa.Array] = {}
-    for level, name in meaning.geography.items():
+    above: pa.Array | None = None
+    here.rows += len(batch)
+    for level, name in meaning.places.items():
         column = batch.column(name)
-        _check(pc.not_equal(pc.binary_length(column), 0), column, name, member, line, "a geographic code is needed")
+        if level in meaning.geography:
+            here.note(name, pc.equal(pc.binary_length(column), 0))
+            if meaning.within_parent and above is not None:
+                column = pc.binary_join_element_wise(above, column, "-")
+            above = column
         out[level] = column
     cell = np.zeros(len(batch), dtype=np.int64)
     for attribute in schema.attributes:
         column = batch.column(meaning.attributes[attribute.name])
-        cell = cell * len(attribute.levels) + _levels(column, attribute, meaning, member, line)
+        cell = cell * len(attribute.levels) + _levels(column, attribute, meaning, here)
     out[CELL] = pa.array(cell)
     out[COUNT] = batch.column(meaning.count) if meaning.count else pa.array(np.ones(len(batch), dtype=np.int64))
     for key, source in ((COUNT, meaning.count), (UNITS, meaning.housing_units)):
         if source is not None:
             out[key] = batch.column(source)
-            _check(pc.greater_equal(out[key], 0), out[key], source, member, line, "it must not be negative")
+            _check(pc.greater_equal(out[key], 0), out[key], source, here, "it must not be negative")
     return pa.table(out)
 
 
-def _levels(column: pa.Array, attribute: Attribute, meaning: Columns, member: Member, line: int) -> NDArray[np.int64]:
-    """The level number of each value."""
+def _levels(column: pa.Array, attribute: Attribute, meaning: Columns, here: _Absent) -> NDArray[np.int64]:
+    """The level number of each value; 0 for now where it is missing and no level is said for that."""
     encoded = column.dictionary_encode()
     values = encoded.dictionary.to_pylist()
-    if attribute.name not in meaning.codes:
+    if attribute.name not in meaning.codes and any(values):
         labels = {label: i for i, label in enumerate(attribute.levels)}
         by_number = {str(i): i for i in labels.values()}
         meaning.codes[attribute.name] = labels if any(v in labels for v in values) else by_number
-    codes = meaning.codes[attribute.name]
-    number = np.array([codes.get(v, -1) for v in values], dtype=np.int64)[encoded.indices.to_numpy()]
+    codes = meaning.codes.get(attribute.name, {})
     shown = ", ".join(list(codes)[:20])
     name = meaning.attributes[attribute.name]
-    _check(pa.array(number >= 0), column, name, member, line, f"use {shown}, or map values in data.columns.codes")
+    if "" not in codes and "" in values:
+        codes = codes | {"": meaning.missing.get(attribute.name, 0)}
+        if attribute.name not in meaning.missing:
+            here.note(name, pc.equal(column, ""))
+    number = np.array([codes.get(v, -1) for v in values], dtype=np.int64)[encoded.indices.to_numpy()]
+    _check(pa.array(number >= 0), column, name, here, f"use {shown}, or map values in {meaning.where}.codes")
     return number
 
 
-def _check(good: pa.Array, column: pa.Array, name: str, member: Member, line: int, remedy: str) -> None:
+def _check(good: pa.Array, column: pa.Array, name: str, here: _Absent, remedy: str) -> None:
     if not pc.all(good, min_count=0).as_py():
         bad = pc.index(good, False).as_py()
-        kind = "row" if member.base.endswith(".parquet") else "line"
-        raise InputError(
-            f"{name} is {column[bad].as_py()!r}", where=f"{member.name}, {kind} {line + bad + 1}", remedy=remedy
-        )
+        raise InputError(f"{name} is {column[bad].as_py()!r}", where=here.where(bad), remedy=remedy)
 
 
-def _extract(table: pa.Table, meaning: Columns, schema: Schema, read_from: tuple[Any, ...]) -> Extract:
-    levels = list(meaning.geography)
-    places = table.select(levels).group_by(levels).aggregate([])
-    lowest = levels[-1]
-    _check_parents(places, lowest)
+def _extract(table: pa.Table, meaning: Columns, schema: Schema, read_from: tuple[Source, ...]) -> Extract:
+    lowest = list(meaning.geography)[-1]
+    places = table.select(list(meaning.places)).group_by(list(meaning.places)).aggregate([])
+    _check_parents(places, meaning, lowest)
     places = places.sort_by(lowest)
     codes = places.column(lowest).combine_chunks()
     block = pc.index_in(table.column(lowest), value_set=codes).to_numpy().astype(np.int64)
@@ -255,7 +292,7 @@ def _extract(table: pa.Table, meaning: Columns, schema: Schema, read_from: tuple
     if meaning.housing_units:
         structures = _structures(table, schema, block, codes)
     some = count > 0
-    fields = {level: np.array(places.column(level).to_pylist(), dtype=np.str_) for level in levels}
+    fields = {level: np.array(places.column(level).to_pylist(), dtype=np.str_) for level in meaning.places}
     return Extract(
         Blocks(fields, structures),
         Confidential(Records(schema, block[some], cell[some], count[some])),
@@ -265,19 +302,25 @@ def _extract(table: pa.Table, meaning: Columns, schema: Schema, read_from: tuple
     )
 
 
-def _check_parents(places: pa.Table, lowest: str) -> None:
-    """Raises unless a code of the lowest level stands with one code of each level above."""
+def _check_parents(places: pa.Table, meaning: Columns, lowest: str) -> None:
+    """Raises unless a code of the lowest level stands with one code of each level above, and in one area of a kind."""
     code = places.column(lowest)
-    if len(places) != len(pc.unique(code)):
-        repeated = pc.value_counts(code)
-        bad = repeated.field("values").filter(pc.greater(repeated.field("counts"), 1))[0].as_py()
-        rows = places.filter(pc.equal(code, bad)).slice(0, 2).to_pylist()
-        differ = next(level for level in rows[0] if rows[0][level] != rows[1][level])
-        raise InputError(
-            f"{lowest} {bad!r} is in {differ} {rows[0][differ]!r} and in {differ} {rows[1][differ]!r}",
-            where="data.columns.geography",
-            remedy="list levels from the top down; codes must be unique: begin each with the code of the level above",
-        )
+    if len(places) == len(pc.unique(code)):
+        return
+    repeated = pc.value_counts(code)
+    bad = repeated.field("values").filter(pc.greater(repeated.field("counts"), 1))[0].as_py()
+    rows = places.filter(pc.equal(code, bad)).slice(0, 2).to_pylist()
+    differ = next(level for level in rows[0] if rows[0][level] != rows[1][level])
+    if differ in meaning.areas:
+        remedy = f"an area is made of whole places: end the geography with places that lie in one {differ} each"
+    else:
+        remedy = ("list levels from the top down; codes must be unique: begin each with the code of the level above, or "
+                  f"say {meaning.where}.unique_within_parent = true")  # fmt: skip
+    raise InputError(
+        f"{lowest} {bad!r} is in {differ} {rows[0][differ]!r} and in {differ} {rows[1][differ]!r}",
+        where=f"{meaning.where}.geography",
+        remedy=remedy,
+    )
 
 
 def _structures(table: pa.Table, schema: Schema, block: NDArray[np.int64], codes: pa.Array) -> NDArray[np.int64]:

@@ -50,7 +50,7 @@ def choose(folder: Path, tables: Sequence[Table], levels: Sequence[str], name: s
     if level not in levels:
         raise UserError(f"no level {level!r}", where="--level", remedy=f"its levels are {', '.join(levels)}")
     for table, at in known:
-        if table.name == name.upper() and level in at:
+        if table.name.lower() == name.lower() and level in at:
             return table
     names = ", ".join(t.name for t, at in known if level in at)
     raise UserError(f"no table {name!r} at {level}", where="--table", remedy=f"there are {names}")

@@ -8,7 +8,7 @@ a universe by its name but to say where persons, the first of them, lie.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from das.model.budget import Plan
 from das.model.schema import Schema
@@ -35,11 +35,27 @@ class Exact:
         return () if self.total is None else ((self.total, "total"),)
 
 
+#: Of some attributes or groupings, the levels (or groups) of which a record must have one.
+Where = Mapping[str, tuple[str, ...]]
+
+
+@dataclass(frozen=True)
+class Tabulation:
+    """A table that a configuration defines: the total and the answers to ``query``, or ``columns`` with a label and a
+    condition each; of the records that meet ``where``."""
+
+    name: str
+    title: str
+    query: str | None
+    columns: tuple[tuple[str, Where], ...] = ()
+    where: Where = field(default_factory=dict)
+
+
 @dataclass(frozen=True)
 class Universe:
     """``name`` stands in the ledger, the statement and the names of files; ``table`` is where the configuration
     speaks of it (empty for persons); ``letter`` begins the names of its tables. With ``facilities`` its microdata list
-    the group quarters that bound the persons, as published."""
+    the group quarters that bound the persons, as published. ``tables`` are those besides the schema's own."""
 
     name: str
     schema: Schema
@@ -51,6 +67,7 @@ class Universe:
     table: str = ""
     letter: str = "T"
     facilities: bool = False
+    tables: tuple[Tabulation, ...] = ()
 
     @property
     def records(self) -> str:

@@ -7,7 +7,7 @@ import tomllib
 from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import Any, get_origin
 
 import tomli_w
 from pydantic import BaseModel, ValidationError
@@ -18,6 +18,8 @@ from das.model.not_private import WARNING
 from das.model.universe import Universe
 from das.spec.run import RunSpec
 
+#: What a specification says of one machine alone.
+_OF_A_MACHINE: Any = {"data": {"path"}, "own": {"__all__": {"data": {"path"}}}}
 #: Tables by the names that earlier configurations give them.
 RENAMED = {"units": "housing"}
 
@@ -64,7 +66,7 @@ def parse(
 def dump(spec: RunSpec) -> str:
     """The resolved specification as TOML, without ``data.path``: what a rerun needs, and nothing of one machine.
     That of a seeded run begins with a comment that says so."""
-    tree = spec.model_dump(mode="json", by_alias=True, exclude={"data": {"path"}}, exclude_none=True)
+    tree = spec.model_dump(mode="json", by_alias=True, exclude=_OF_A_MACHINE, exclude_none=True)
     return ("" if spec.run.private else f"# {WARNING}\n") + tomli_w.dumps(tree)
 
 
@@ -160,10 +162,15 @@ def _fault(e: Any) -> str:
 def _known(path: Sequence[Any]) -> list[str]:
     """The keys that a table of the specification may have."""
     model: Any = RunSpec
+    named = False  # the next part of the path is a name that the user chose
     for p in path:
+        if named:
+            named = False
+            continue
         field = next((f for n, f in model.model_fields.items() if (f.alias or n) == p), None)
         args = [] if field is None else [field.annotation, *getattr(field.annotation, "__args__", ())]
         model = next((a for a in args if isinstance(a, type) and issubclass(a, BaseModel)), None)
         if model is None:
             return []
+        named = field is not None and get_origin(field.annotation) is dict
     return [f.alias or n for n, f in model.model_fields.items()]

@@ -13,6 +13,7 @@ from das.accounting.target import Target
 from das.errors import SpecError
 from das.model.grouping import Grouping
 from das.model.schema import SCHEMAS, Attribute, Schema
+from das.model.universe import PERSONS
 from das.spec.exact import Exact
 
 #: A budget beyond these is a slip of the pen, and beyond what the noise and its accounting are made for.
@@ -42,7 +43,32 @@ class Run(Part):
         return self.seed is None
 
 
-class Data(Part):
+class TableData(Part):
+    """``[universes.<name>.data]``: the tables of a universe of your own."""
+
+    path: tuple[str, ...] = ()
+    """Files or folders, one or a list, read together; relative to where the command is run."""
+    columns: dict[str, Any]
+    """Which column holds what, as under ``[data.columns]``; the last level of its geography joins a record to its place."""
+    encoding: str = "utf-8"
+    """That of the text: ``"latin-1"``, ``"cp1252"``, ``"utf-16"``, or any other that Python knows."""
+
+    @field_validator("path", mode="before")
+    @classmethod
+    def _one_or_many(cls, value: Any) -> Any:
+        return (value,) if isinstance(value, str) else value
+
+    @field_validator("encoding")
+    @classmethod
+    def _is_known(cls, value: str) -> str:
+        try:
+            "".encode(value)
+        except (LookupError, ValueError):
+            raise ValueError(f"there is no encoding {value!r}: write utf-8, latin-1, cp1252, utf-16") from None
+        return value
+
+
+class Data(TableData):
     """``[data]``."""
 
     reader: Literal["pl94-2010", "pl94-2020", "ext1940", "ppmf", "table"]
@@ -50,18 +76,15 @@ class Data(Part):
     microdata file, or a table of your own."""
     path: tuple[str, ...] = ()
     """Files or folders, one or a list, read together; relative to where the command is run. ``--data`` replaces it."""
-    columns: dict[str, Any] | None = None
+    columns: dict[str, Any] | None = None  # type: ignore[assignment]
     """For the reader ``table``: which column holds what; see *Your own data*."""
-
-    @field_validator("path", mode="before")
-    @classmethod
-    def _one_or_many(cls, value: Any) -> Any:
-        return (value,) if isinstance(value, str) else value
 
     @model_validator(mode="after")
     def _columns_for_tables(self) -> Data:
         if (self.reader == "table") != (self.columns is not None):
             raise ValueError("data.columns goes with the reader 'table', and that reader needs it")
+        if self.reader != "table" and self.encoding != "utf-8":
+            raise ValueError("data.encoding goes with the reader 'table'; the other formats say theirs")
         return self
 
 
@@ -263,6 +286,37 @@ class Constraints(Part):
     """Each facility holds somebody, and nobody lives in group quarters where there is no facility."""
 
 
+class ColumnPart(Part):
+    """``[[tables.<name>.columns]]``: one column."""
+
+    label: str
+    """Its heading."""
+    where: dict[str, tuple[str, ...]] = {}
+    """Attribute or grouping, and the levels of which a record must have one to be counted. Absent: all are."""
+
+
+class TablePart(Part):
+    """``[tables.<name>]``: a table of your own, beside those that every schema has. It has the answers to a query after
+    their total, or columns that you list."""
+
+    title: str
+    """What it shows."""
+    universe: str = PERSONS
+    """Whose records it counts."""
+    query: str | None = None
+    """Such as ``"sex * age"``."""
+    where: dict[str, tuple[str, ...]] = {}
+    """Only records that have one of these levels, of each attribute or grouping that is named."""
+    columns: tuple[ColumnPart, ...] = ()
+    """In place of a query."""
+
+    @model_validator(mode="after")
+    def _query_or_columns(self) -> TablePart:
+        if (self.query is None) != bool(self.columns):
+            raise ValueError("give either a query or columns")
+        return self
+
+
 class Output(Part):
     """``[output]``."""
 
@@ -272,3 +326,43 @@ class Output(Part):
     """Write the tables."""
     report: bool = True
     """Write the reports: ``release/report.html`` and ``confidential/report.html``."""
+
+
+class OwnConstraints(Part):
+    """``[universes.<name>.constraints]``: what of it is published exactly, outside the guarantee."""
+
+    total: str | None = None
+    """The level whose totals are exact, and with it every level above. Absent: none."""
+
+
+class OwnEstimation(Part):
+    """``[universes.<name>.estimation]``; method and tolerance are those of the persons."""
+
+    passes: dict[str, tuple[tuple[str, ...], ...]] = {}
+    """As ``[estimation.passes]``."""
+
+
+class OwnRounding(Part):
+    """``[universes.<name>.rounding]``; the objective is that of the persons."""
+
+    chain: tuple[str, ...] = ()
+    """As ``rounding.chain``. Absent: none."""
+
+
+class OwnUniverse(Part):
+    """``[universes.<name>]``: a universe of your own, such as households, counted over the same tree as the persons."""
+
+    letter: str = Field(default="", pattern=r"^[A-Z]{0,12}$")
+    """Capital letters that the names of its tables begin with. Absent: its name in capitals."""
+    data: TableData
+    """Its records."""
+    schema_: SchemaPart = Field(alias="schema")
+    """The attributes of its records, as ``[schema]``."""
+    budget: RelativeBudget
+    """Its own budget."""
+    constraints: OwnConstraints = OwnConstraints()
+    """What of it is exact."""
+    estimation: OwnEstimation = OwnEstimation()
+    """How it is estimated."""
+    rounding: OwnRounding = OwnRounding()
+    """How it is rounded."""

@@ -15,7 +15,7 @@ from das.accounting.statement import Terms
 from das.errors import SpecError
 from das.model.budget import Allocation, Mechanism, Neighbours, Plan
 from das.model.schema import H1, Schema
-from das.model.universe import HOUSING, PERSONS, Exact, Universe
+from das.model.universe import HOUSING, PERSONS, Exact, Tabulation, Universe
 from das.spec.parts import (
     BudgetPart,
     Constraints,
@@ -24,14 +24,20 @@ from das.spec.parts import (
     Geography,
     Housing,
     Output,
+    OwnUniverse,
     Part,
     RelativeBudget,
     RoundingPart,
     Run,
     SchemaPart,
+    TablePart,
 )
 
 _FILE_NAME = re.compile(r"[^./\\\x00-\x1f][^/\\\x00-\x1f]*")
+_TABLE = re.compile(r"[A-Za-z]\w{0,60}", re.ASCII)
+_NAME = re.compile(r"[a-z][a-z0-9_]{0,40}")
+#: Names that no universe of one's own may have: they stand in files and statements for something else.
+TAKEN = (PERSONS, HOUSING, "housing", "total")
 ALL = "*"  #: in a pass: every measured query that no earlier pass has
 Passes = Mapping[str, tuple[tuple[str, ...], ...]]
 
@@ -52,6 +58,8 @@ class RunSpec(Part):
     geography: Geography
     budget: BudgetPart
     housing: Housing | None = None
+    tables: dict[str, TablePart] = Field(default={})
+    own: dict[str, OwnUniverse] = Field(default={}, alias="universes")
     estimation: Estimation = Estimation()
     rounding: RoundingPart = RoundingPart()
     constraints: Constraints = Constraints()
@@ -71,7 +79,7 @@ class RunSpec(Part):
         return Universe(
             PERSONS, self.schema_built, plan, self._passes(plan, self.estimation.passes, "estimation.passes"),
             CHAINS.get(self.schema_built.name, ()) if written is None else written, self.rounding.objective,
-            Exact(c.total, c.housing_units, c.group_quarters),
+            Exact(c.total, c.housing_units, c.group_quarters), tables=self._tables(PERSONS),
         )  # fmt: skip
 
     @cached_property
@@ -83,8 +91,52 @@ class RunSpec(Part):
             out.append(Universe(
                 HOUSING, H1, plan, self._passes(plan, {}, ""), (), self.rounding.objective,
                 Exact(self.geography.levels[-1]), table="housing", letter="U", facilities=True,
+                tables=self._tables(HOUSING, "housing"),
             ))  # fmt: skip
-        return tuple(out)
+        return (*out, *(self._own(name, part) for name, part in self.own.items()))
+
+    def _own(self, name: str, part: OwnUniverse) -> Universe:
+        """One under ``[universes]``."""
+        table = f"universes.{name}"
+        if not _NAME.fullmatch(name) or name in TAKEN:
+            raise SpecError(f"{name!r} cannot name a universe", where=table,
+                            remedy=f"use small letters, digits and _, beginning with a letter; but not {', '.join(TAKEN)}")  # fmt: skip
+        try:
+            schema = part.schema_.build()
+        except SpecError as error:
+            raise SpecError(error.what, where=f"{table}, {error.where}", remedy=error.remedy) from None
+        plan = self._relative(schema, part.budget, f"{table}.budget")
+        return Universe(
+            name, schema, plan, self._passes(plan, part.estimation.passes, f"{table}.estimation.passes"),
+            part.rounding.chain, self.rounding.objective, Exact(part.constraints.total), table,
+            part.letter or re.sub(r"[0-9_]", "", name).upper(), tables=self._tables(name),
+        )  # fmt: skip
+
+    def _tables(self, *names: str) -> tuple[Tabulation, ...]:
+        """The tables that are defined for a universe, under either of its names."""
+        return tuple(
+            Tabulation(name, t.title, t.query, tuple((c.label, c.where) for c in t.columns), t.where)
+            for name, t in self.tables.items() if t.universe in names
+        )  # fmt: skip
+
+    def _check_tables(self) -> None:
+        """Names that can stand in the names of files and columns, and queries and conditions of the schema."""
+        for name, asked in self.tables.items():
+            where = f"tables.{name}"
+            if not _TABLE.fullmatch(name) or name.upper() == name:
+                raise SpecError(f"{name!r} cannot name a table", where=where,
+                                remedy="use letters, digits and _, and have a small letter in it")  # fmt: skip
+            if sum(name.lower() == other.lower() for other in self.tables) > 1:
+                raise SpecError(f"two tables are called {name!r}", where=where, remedy="rename one")
+            try:
+                schema = self.universe(asked.universe).schema
+                if asked.query is not None:
+                    schema.query(asked.query)
+                for condition in (asked.where, *(c.where for c in asked.columns)):
+                    if not schema.where(condition).any():
+                        raise SpecError("no record can meet this condition", remedy="list levels that it may have")
+            except SpecError as error:
+                raise SpecError(error.what, where=where, remedy=error.remedy) from None
 
     def universe(self, name: str) -> Universe:
         """By its name, or by the name of its table in the configuration. Raises :class:`SpecError`."""
@@ -119,37 +171,49 @@ class RunSpec(Part):
                             remedy="begin with no dot, and leave out '/', '\\' and line breaks")  # fmt: skip
         if len(set(levels)) != len(levels):
             raise SpecError("a level occurs twice", where="geography.levels")
-        for table, keys in (("geography.define", self.geography.define), ("estimation.passes", self.estimation.passes)):
+        passes: list[tuple[str, Mapping[str, object]]] = [("estimation.passes", self.estimation.passes)]
+        passes += [(f"universes.{name}.estimation.passes", u.estimation.passes) for name, u in self.own.items()]
+        for table, keys in (("geography.define", self.geography.define), *passes):
             if extra := [k for k in keys if k not in levels and k != "default"]:
                 raise SpecError(
                     f"{extra[0]!r} is not a level", where=table, remedy=f"the levels are {', '.join(levels)}"
                 )
-        if self.constraints.total is not None and self.constraints.total not in levels:
-            raise SpecError(f"{self.constraints.total!r} is not a level", where="constraints.total",
-                            remedy=f"the levels are {', '.join(levels)}")  # fmt: skip
+        for u in self.universes:
+            if u.exact.total is not None and u.exact.total not in levels:
+                raise SpecError(f"{u.exact.total!r} is not a level", where=u.key("constraints.total"),
+                                remedy=f"the levels are {', '.join(levels)}")  # fmt: skip
+            self._check_chain(u)
+        self._check_tables()
+        letters = [u.letter for u in self.universes]
+        if twice := [u for u in self.universes[1:] if letters.count(u.letter) > 1 or u.letter in ("P", "H", "T")]:
+            raise SpecError(f"tables of another universe begin with {twice[0].letter!r}", where=twice[0].key("letter"),
+                            remedy="give it other letters")  # fmt: skip
         if self.estimation.method == "full-information":
             for u in self.universes:
                 if not any(u.schema.query(d.query).answers == u.schema.cells for d in u.plan.at(levels[-1])):
                     raise SpecError(f"full information needs the detailed query at {levels[-1]!r} ({u.name})",
                                     where="estimation.method",
                                     remedy="measure 'detailed' there, or use the method 'topdown'")  # fmt: skip
-        self._check_chain()
-        _ = self.universes
         if self.budget.target is not None:
             self.budget.target.check(self.persons.plan)
         return self
 
-    def _check_chain(self) -> None:
+    def _check_chain(self, u: Universe) -> None:
         """Each query of the rounding chain is finer than the next; all of them tell dwelling groups apart."""
-        schema, chain = self.schema_built, self.rounding.chain or ()
-        indices = [schema.query(name).index for name in chain]
+        schema, chain = u.schema, u.chain
+        try:
+            indices = [schema.query(name).index for name in chain]
+        except SpecError as error:
+            raise SpecError(
+                f"{error.where}: {error.what}", where=u.key("rounding.chain"), remedy=error.remedy
+            ) from None
         names = list(chain)
         if schema.dwelling is not None and chain:
             indices.append(schema.query(schema.dwelling).index)
             names.append(schema.dwelling)
         for (fine, coarse), (name, after) in zip(pairwise(indices), pairwise(names), strict=True):
             if len(np.unique(np.stack([fine, coarse]), axis=1).T) != len(np.unique(fine)):
-                raise SpecError(f"{name!r} does not tell the groups of {after!r} apart", where="rounding.chain",
+                raise SpecError(f"{name!r} does not tell the groups of {after!r} apart", where=u.key("rounding.chain"),
                                 remedy="nest the queries, fine to coarse, each naming the dwelling attribute")  # fmt: skip
 
     def _relative(self, schema: Schema, part: RelativeBudget, where: str) -> Plan:
