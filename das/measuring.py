@@ -17,6 +17,7 @@ from das.engine import Progress
 from das.errors import PrivacyError, ReleaseError, UserError
 from das.files import nmf, run_directory
 from das.files import spine as spine_file
+from das.files.adoption import adopt
 from das.files.ledger import LedgerFile, digest_of, digests
 from das.files.run_directory import RunDirectory
 from das.measure import measure
@@ -40,14 +41,20 @@ class Measured:
     privacy: dict[str, Any]
 
 
-def begin(spec: RunSpec, prepared: Prepared, directory: RunDirectory) -> None:
-    """Make the folder of a run, and write down what it is to measure. What stops it here leaves nothing."""
+def begin(spec: RunSpec, prepared: Prepared, directory: RunDirectory, measured: RunDirectory | None = None) -> None:
+    """Make the folder of a run, and write down what it is to measure. What stops it here leaves nothing.
+
+    With a run that has ``measured`` the same, its measurements and its ledger are taken over: nothing is left to draw.
+    """
     directory.create()
     try:
-        inputs = marked({"inputs": [asdict(s) for s in prepared.sources]}, spec.run.private)
+        taken = {"measured_in": measured.root.name} if measured is not None else {}
+        inputs = marked({"inputs": [asdict(s) for s in prepared.sources]} | taken, spec.run.private)
         run_directory.write_json(directory.inputs, inputs)
         run_directory.write_text(directory.release / "spec.toml", specification.dump(spec))
         spine_file.write(directory.release / "spine.parquet", prepared.spine)
+        if measured is not None:
+            adopt(measured.release, directory.release)
     except BaseException:
         directory.remove()
         raise

@@ -1,10 +1,14 @@
-"""Runs of one prepared input over a grid of budgets, estimation methods and repeats."""
+"""Runs of one prepared input over a grid of budgets, estimation methods and repeats.
+
+The records are measured once for each budget and repeat, and every method estimates from that: methods are compared on
+the same noise, and the budget of a comparison is spent once.
+"""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Executor, Future
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
@@ -16,9 +20,17 @@ from das.accounting.guarantee import decimal
 from das.accounting.zcdp import tight
 from das.engine import Progress, Silent, executor, refuse_within_import
 from das.errors import SpecError
-from das.evaluate import summary
+from das.evaluate import paired, summary
 from das.files import errors_csv, sweep_csv
-from das.files.run_directory import RunDirectory, check_sweep, create_private, read_json, write_json, write_text
+from das.files.run_directory import (
+    RunDirectory,
+    check_sweep,
+    create_private,
+    digest,
+    read_json,
+    write_json,
+    write_text,
+)
 from das.from_release import Made, post_processed
 from das.measuring import Measured, begin, check_same, measure_release
 from das.model.budget import Mechanism
@@ -32,8 +44,9 @@ from das.spec import METHODS, RunSpec
 from das.stages import Stages
 
 WARNING = (
-    "Each run of this sweep measured the same records anew. A run published alone costs what its own privacy.json says. "
-    "Publishing several adds up their costs: all of them together cost the total given here, and the measurements of "
+    "Each budget and repeat of this sweep measured the same records anew; its methods share that noise, whose cost is "
+    "counted once. A run published alone costs what its own privacy.json says, and so do all that share its noise. "
+    "Publishing several noises adds up their costs: all of them together cost the total given here, and the measurements of "
     "interrupted attempts are counted in it. Errors depend on the truth: choosing by them which run to publish uses the "
     "records once more, and no budget here pays for that."
 )
@@ -48,6 +61,7 @@ class Swept:
     page: Path
     statement: Path
     rows: Sequence[SweepRow]
+    paired: Path | None = None  #: where there are several methods
 
 
 @dataclass(frozen=True)
@@ -59,6 +73,16 @@ class _Run:
     repeat: int
     spec: RunSpec
     directory: RunDirectory
+
+    @property
+    def noise(self) -> tuple[Fraction, int]:
+        """What runs have in common that differ by the method alone."""
+        return self.budget, self.repeat
+
+    @property
+    def statement(self) -> Path:
+        """Written when everything is measured."""
+        return self.directory.release / "privacy.json"
 
     @property
     def is_done(self) -> bool:
@@ -78,11 +102,13 @@ def sweep(
     progress: Progress | None = None,
     resume: bool = False,
 ) -> Swept:
-    """Run ``spec`` at each budget, by each method (default: its own), ``repeats`` times; the input is read once.
+    """Run ``spec`` at each budget, by each method (default: its own), ``repeats`` times; the input is read once, and
+    measured once for each budget and repeat.
 
-    Each run has its folder under ``out/runs``, complete but for its pages; ``sweep.csv`` has all errors, ``summary.csv`` their means and intervals
-    over the repeats, ``sweep.html`` draws them, ``privacy.json`` says what all runs together cost. All of it is
-    confidential. Runs go side by side, one to a worker, but are measured here, one after another.
+    Each run has its folder under ``out/runs``, complete but for its pages; ``sweep.csv`` has all errors, ``summary.csv``
+    their means and intervals over the repeats, ``paired.csv`` the differences between methods on the same noise,
+    ``sweep.html`` draws them, ``privacy.json`` says what all runs together cost. All of it is confidential. Runs go
+    side by side, one to a worker, but are measured here, one after another.
 
     With ``resume``, runs that are finished are kept, and the grid may have grown. One that was interrupted is made
     again: levels that were measured stand, and what was drawn and lost is in its privacy statement.
@@ -95,19 +121,20 @@ def sweep(
         check_sweep(out, {r.directory.root.name for r in runs})
     else:
         RunDirectory(out).refuse_if_taken()
-    prepared = prepare(spec, paths, Stages(), progress)
-    create_private(out)
-    for run in runs:
-        if run.directory.ledger.exists():
-            check_same(run.spec, prepared, run.directory)
-    progress.stage("runs", len(runs))
-    found = {}
-    with RunDirectory(out).held():
-        for run, rows in _rows(runs, prepared, workers):
-            found[run.directory.root] = rows
-            progress.advance()
-            sweep_csv.write(out / "sweep.csv", [x for r in runs for x in found.get(r.directory.root, ())],
-                            private=spec.run.private)  # fmt: skip
+    with executor(workers) as pool:
+        prepared = prepare(spec, paths, Stages(), progress)
+        create_private(out)
+        for run in runs:
+            if run.directory.ledger.exists():
+                check_same(run.spec, prepared, run.directory)
+        progress.stage("runs", len(runs))
+        found = {}
+        with RunDirectory(out).held():
+            for run, rows in _rows(runs, prepared, pool, workers):
+                found[run.directory.root] = rows
+                progress.advance()
+                sweep_csv.write(out / "sweep.csv", [x for r in runs for x in found.get(r.directory.root, ())],
+                                private=spec.run.private)  # fmt: skip
     rows = [x for r in runs for x in found[r.directory.root]]
     return _written(spec, runs, rows, out)
 
@@ -135,33 +162,38 @@ def _grid(
             yield _Run(budget, method, repeat, scaled(by_method, budget, name), RunDirectory(folder))
 
 
-def _rows(runs: Sequence[_Run], prepared: Prepared, workers: int) -> Iterator[tuple[_Run, list[SweepRow]]]:
-    """The errors of each run as it is done: first those that were, then the others."""
+def _rows(
+    runs: Sequence[_Run], prepared: Prepared, pool: Executor, workers: int
+) -> Iterator[tuple[_Run, list[SweepRow]]]:
+    """The errors of each run as it is done: first those that were, then the others; of these, what has begun to
+    measure before what can wait for its noise."""
     for run in runs:
         if run.is_done:
             yield run, [SweepRow(run.budget, run.method, run.repeat, e) for e in errors_csv.read(run.directory.errors)]
-    due = [r for r in runs if not r.is_done]
+    noise = {r.noise: r.directory for r in reversed(runs) if r.statement.exists()}
+    due = sorted((r for r in runs if not r.is_done), key=lambda r: not r.directory.ledger.exists())
     side_by_side = max(1, min(workers, len(due)))
     ahead = side_by_side if workers > 1 else 0
     waiting: deque[tuple[_Run, Stages, Measured, Future[tuple[Made, Stages]]]] = deque()
-    with executor(workers if side_by_side > 1 else 1) as pool:
-        for run in due:
-            stages = Stages()
-            measured = _measured(run, prepared, stages)
-            made = pool.submit(post_processed, run.directory.release, workers // side_by_side)
-            waiting.append((run, stages, measured, made))
-            if len(waiting) > ahead:
-                yield _finished(*waiting.popleft(), prepared)
-        while waiting:
+    for run in due:
+        stages = Stages()
+        measured = _measured(run, prepared, stages, noise.get(run.noise))
+        noise.setdefault(run.noise, run.directory)
+        made = pool.submit(post_processed, run.directory.release, workers // side_by_side)
+        waiting.append((run, stages, measured, made))
+        if len(waiting) > ahead:
             yield _finished(*waiting.popleft(), prepared)
+    while waiting:
+        yield _finished(*waiting.popleft(), prepared)
 
 
-def _measured(run: _Run, prepared: Prepared, stages: Stages) -> Measured:
-    """Measure, or go on with what an interrupted attempt has measured. Without a ledger nothing was drawn."""
+def _measured(run: _Run, prepared: Prepared, stages: Stages, noise: RunDirectory | None) -> Measured:
+    """Measure, or take over the ``noise`` of a run that has, or go on with what an interrupted attempt has. Without a
+    ledger nothing was drawn."""
     resume = run.directory.ledger.exists()
     if not resume:
         run.directory.remove()
-        begin(run.spec, prepared, run.directory)
+        begin(run.spec, prepared, run.directory, noise)
     return measure_release(run.spec, prepared, run.directory, stages, Silent(), accept_spent=resume)
 
 
@@ -177,26 +209,46 @@ def _finished(
 def _written(spec: RunSpec, runs: Sequence[_Run], rows: Sequence[SweepRow], out: Path) -> Swept:
     means: list[SummaryRow] = summary(rows)
     together = _statement(spec, runs)
-    swept = Swept(out / "sweep.csv", out / "summary.csv", out / "sweep.html", out / "privacy.json", rows)
+    swept = Swept(out / "sweep.csv", out / "summary.csv", out / "sweep.html", out / "privacy.json", rows,
+                  out / "paired.csv" if len({r.method for r in runs}) > 1 else None)  # fmt: skip
     sweep_csv.write_summary(swept.summary, means, private=spec.run.private)
+    if swept.paired is not None:
+        sweep_csv.write_paired(swept.paired, paired(rows), private=spec.run.private)
     write_json(swept.statement, together)
     write_text(swept.page, sweep_page(means, spec.run.name, spec.persons.plan, together))
     return swept
 
 
 def _statement(spec: RunSpec, runs: Sequence[_Run]) -> dict[str, Any]:
-    """What each run has spent, and all together: exact sums of their own privacy statements."""
+    """What each run has spent, and all together: exact sums of their own privacy statements, each noise once."""
     mechanism = spec.persons.plan.mechanism
     currency = mechanism.currency
-    statements: list[Mapping[str, Any]] = [read_json(r.directory.release / "privacy.json") for r in runs]
+    statements: list[Mapping[str, Any]] = [read_json(r.statement) for r in runs]
+    noise_of = _shared(runs)
     lines = [
         {"run": r.directory.root.name, "method": r.method, "repeat": r.repeat, "private": s["private"],
-         currency: s[currency]["total"], "interrupted_attempts": len(s["spent_by_interrupted_attempts"])}
+         currency: s[currency]["total"], "interrupted_attempts": len(s["spent_by_interrupted_attempts"]),
+         "noise_of": noise_of.get(r.directory.root.name)}
         for r, s in zip(runs, statements, strict=True)
     ]  # fmt: skip
-    total = sum((Fraction(line[currency]) for line in lines), Fraction(0))
+    total = sum((Fraction(line[currency]) for line in lines if line["noise_of"] is None), Fraction(0))
     out = marked({"what_this_means": WARNING, "runs": lines, currency: {"total": str(total)}},
                  all(s["private"] for s in statements))  # fmt: skip
     if mechanism is Mechanism.DISCRETE_GAUSSIAN:
         out["epsilon"] = {"delta": decimal(spec.budget.delta), "zcdp-tight": tight(total, spec.budget.delta)}
+    return out
+
+
+def _shared(runs: Sequence[_Run]) -> dict[str, str]:
+    """Runs that took the noise of another over, by name, with the run that stands for it: one of the same budget and
+    repeat with the same ledger. Ledgers alone would not do: two noises may happen to be equal."""
+    took = {r.directory.root.name: "measured_in" in read_json(r.directory.inputs) for r in runs}
+    stands: dict[tuple[object, ...], str] = {}
+    out = {}
+    for run in sorted(runs, key=lambda r: took[r.directory.root.name]):
+        name = run.directory.root.name
+        key = (run.noise, digest(run.directory.ledger))
+        if took[name] and key in stands:
+            out[name] = stands[key]
+        stands.setdefault(key, name)
     return out

@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 
 import das
+from das import verify
 from das.errors import SpecError, UserError
 from das.evaluate.theory import moments
 from das.files import nmf
@@ -45,10 +46,14 @@ def swept(spec: RunSpec, data: list[Path], tmp_path_factory: pytest.TempPathFact
     return sweep(spec, [BUDGET], out, methods=("topdown", "full-information"), repeats=2, paths=data, workers=2)
 
 
-def test_the_noise_is_what_theory_says_at_every_level_and_query(swept: Swept) -> None:
+def test_the_noise_is_what_theory_says_at_every_level_and_query(
+    spec: RunSpec, data: list[Path], swept: Swept, tmp_path: Path
+) -> None:
     """Each mean absolute error is within its sampling error of that of its noise, and so are all together, which are
     100,000 answers and would be ten standard deviations away from noise 3 percent wider or narrower."""
-    rows = [r.error for r in swept.rows if r.error.source == "nmf" and r.error.bin == "all" and r.error.n >= 20]
+    more = sweep(spec, [BUDGET], tmp_path / "more", repeats=2, paths=data, workers=2)
+    once = [r.error for r in [*swept.rows, *more.rows] if r.method == "topdown"]  # the other method has the same noise
+    rows = [e for e in once if e.source == "nmf" and e.bin == "all" and e.n >= 20]
     assert {(r.level, r.query) for r in rows} >= {("Enumdist", "detailed"), ("County", "hhgq"), ("State", "detailed")}
     assert max(abs(r.mae_z) for r in rows if r.mae_z is not None) < 5.5
     assert abs(off_by(rows, 1.0)) < 4.5
@@ -99,12 +104,80 @@ def test_the_statement_adds_up_every_run(swept: Swept) -> None:
     said = json.loads(swept.statement.read_text())
     each = [json.loads((swept.table.parent / "runs" / r["run"] / "release" / "privacy.json").read_text())
             for r in said["runs"]]  # fmt: skip
-    assert Fraction(said["rho"]["total"]) == sum(Fraction(s["rho"]["total"]) for s in each)
-    assert Fraction(said["rho"]["total"]) == 4 * BUDGET
+    assert [Fraction(s["rho"]["total"]) for s in each] == [BUDGET] * 4
+    assert Fraction(said["rho"]["total"]) == 2 * BUDGET  # two noises, each estimated from twice
+    assert [(r["run"], r["noise_of"]) for r in said["runs"]] == [
+        ("rho-4-topdown-0", None), ("rho-4-topdown-1", None), ("rho-4-full-information-0", "rho-4-topdown-0"),
+        ("rho-4-full-information-1", "rho-4-topdown-1"),
+    ]  # fmt: skip
     assert said["private"] is True
     for words in ("adds up their costs", "choosing"):
         assert words in said["what_this_means"]
         assert words in swept.page.read_text()
+
+
+def test_methods_share_a_noise_and_repeats_do_not(swept: Swept) -> None:
+    """The same measurements to the byte, hence the same errors of the noise; a release of its own for each, that
+    verifies."""
+    runs = swept.table.parent / "runs"
+
+    def noise(run: str) -> dict[str, bytes]:
+        folder = runs / run / "release" / "nmf"
+        return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
+
+    assert noise("rho-4-topdown-0") == noise("rho-4-full-information-0") != noise("rho-4-topdown-1")
+    for method in ("topdown", "full-information"):
+        verify.statement(runs / f"rho-4-{method}-1" / "release")
+    nmf_errors = {(r.method, r.repeat): [] for r in swept.rows}
+    for r in swept.rows:
+        if r.error.source == "nmf":
+            nmf_errors[r.method, r.repeat].append(r.error)
+    assert nmf_errors["topdown", 0] == nmf_errors["full-information", 0] != nmf_errors["topdown", 1]
+
+
+def test_methods_are_compared_on_one_noise(swept: Swept) -> None:
+    assert swept.paired is not None
+    found = pd.read_csv(swept.paired, dtype={"budget_exact": str})
+    assert set(found["method"]) == {"full-information"}
+    assert set(found["against"]) == {"topdown"}
+    assert (found["repeats"] == 2).all()
+    mae = {(r.method, r.repeat): r.error.mae for r in swept.rows
+           if (r.error.level, r.error.query, r.error.source, r.error.bin) == ("County", "hhgq", "postprocessed", "all")}  # fmt: skip
+    row = found[(found["level"] == "County") & (found["query"] == "hhgq") & (found["bin"] == "all")].iloc[0]
+    d = [mae["full-information", i] - mae["topdown", i] for i in range(2)]
+    assert row["difference"] == pytest.approx(np.mean(d))
+    reach = 12.7062 * np.std(d, ddof=1) / 2**0.5  # Student's t, one degree of freedom
+    assert (row["difference_low"], row["difference_high"]) == pytest.approx(
+        (np.mean(d) - reach, np.mean(d) + reach), rel=1e-4
+    )
+
+
+def test_a_method_that_joins_a_sweep_takes_its_noise(
+    spec: RunSpec, data: list[Path], swept: Swept, tmp_path: Path
+) -> None:
+    """Resumed with one more method, nothing is measured: neither where a run is finished, nor where it was lost and
+    its noise is with the other method's run."""
+    out, first = tmp_path / "copy", "rho-4-topdown-0"
+    shutil.copytree(swept.table.parent / "runs" / first, out / "runs" / first)
+    both = ("topdown", "full-information")
+    again = sweep(spec, [BUDGET], out, methods=both, paths=data, resume=True)
+    said = json.loads(again.statement.read_text())
+    assert Fraction(said["rho"]["total"]) == BUDGET
+    ledger = (out / "runs" / first / "release" / "ledger.jsonl").read_bytes()
+    shutil.rmtree(out / "runs" / first)
+    back = json.loads(sweep(spec, [BUDGET], out, methods=both, paths=data, resume=True).statement.read_text())
+    assert (out / "runs" / first / "release" / "ledger.jsonl").read_bytes() == ledger
+    assert Fraction(back["rho"]["total"]) == BUDGET  # counted once, though both took it over
+
+
+def test_noises_that_are_equal_are_two(spec: RunSpec, data: list[Path], tmp_path: Path) -> None:
+    """At an absurd budget the noise is zero, and two repeats have the same ledger: both were drawn."""
+    budget = Fraction(10**6)
+    found = sweep(spec, [budget], tmp_path / "s", repeats=2, paths=data)
+    runs = tmp_path / "s" / "runs"
+    one, other = (runs / f"rho-1000000-topdown-{i}" / "release" / "ledger.jsonl" for i in range(2))
+    assert one.read_bytes() == other.read_bytes()
+    assert Fraction(json.loads(found.statement.read_text())["rho"]["total"]) == 2 * budget
 
 
 def test_finished_runs_are_kept_and_others_made_again(

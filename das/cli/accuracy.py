@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from das.assessment import evaluate_run
+from das.cli.interruption import repeated, resumable
 from das.cli.options import PATH, config_argument, guarded, json_option, load, run_options, warn
 from das.console import Live, compare_table, console, headline_table
 from das.errors import UserError
@@ -86,7 +87,13 @@ def _by_size(rows: list[Comparison]) -> list[Comparison]:
 @click.option(
     "--method", "methods", metavar="M1,M2", help="Methods: topdown, full-information. Default: the configured."
 )
-@click.option("--repeats", type=click.IntRange(1), default=1, show_default=True, help="Runs at each budget and method.")
+@click.option(
+    "--repeats",
+    type=click.IntRange(1),
+    default=1,
+    show_default=True,
+    help="Runs at each budget and method, each repeat with a noise of its own.",
+)
 @click.option("--out", type=PATH, required=True, help="A new or empty folder; with --resume, that of the sweep.")
 @click.option("--data", "paths", type=PATH, multiple=True, help="A file or folder; replaces data.path.")
 @click.option("--resume", is_flag=True, help="Keep the runs in --out that are finished, make the others.")
@@ -99,7 +106,8 @@ def sweep(
 ) -> None:  # fmt: skip
     """Run a configuration at several budgets and draw the curves of accuracy against privacy.
 
-    Every run measures the records anew: privacy.json in the folder says what all of them together cost.
+    Every budget and repeat measures the records anew, once for all methods: privacy.json in the folder says what all of
+    them together cost, and paired.csv how methods differ on the same noise.
     """
     spec = load(config, changes)
     try:
@@ -107,13 +115,17 @@ def sweep(
     except ValueError as error:
         raise UserError(str(error), where="--rho", remedy="write budgets as 1/10,1,10") from None
     chosen = methods.split(",") if methods is not None else ()
-    with Live(quiet) as progress:
+    again = ["das", "sweep", config, *repeated("--set", changes), "--rho", budgets,
+             *(["--method", methods] if methods is not None else []), "--repeats", repeats, "--out", out,
+             *repeated("--data", paths), "--workers", workers]  # fmt: skip
+    with resumable(out, again), Live(quiet) as progress:
         swept = run_sweep(spec, grid, out, methods=chosen, repeats=repeats, paths=paths, workers=workers,
                           progress=progress, resume=resume)  # fmt: skip
-    written = (swept.table, swept.summary, swept.page, swept.statement)
+    files = {"table": swept.table, "summary": swept.summary, "paired": swept.paired, "page": swept.page,
+             "statement": swept.statement}  # fmt: skip
+    written = {name: str(path) for name, path in files.items() if path is not None}
     if as_json:
-        names = ("table", "summary", "page", "statement")
-        click.echo(json.dumps(marked(dict(zip(names, map(str, written), strict=True)), spec.run.private)))
+        click.echo(json.dumps(marked(written, spec.run.private)))
     else:
         warn(spec.run.private)
-        click.echo("written: " + "\n         ".join(map(str, written)))
+        click.echo("written: " + "\n         ".join(written.values()))

@@ -41,10 +41,15 @@ def _terminate(*_: object) -> None:
     raise Terminated
 
 
+def repeated(name: str, values: Sequence[object]) -> list[object]:
+    """An option that is repeated for each value."""
+    return [x for value in values for x in (name, value)]
+
+
 @contextmanager
 def resumable(out: Path, command: Sequence[object]) -> Iterator[None]:
-    """What stops a run within says in a note what was spent, and with which ``command`` the run in ``out`` goes on.
-    A mistake of the user's has its own remedy."""
+    """What stops a run or a sweep within says in a note what was spent, and with which ``command`` it goes on in
+    ``out``. A mistake of the user's has its own remedy."""
     try:
         yield
     except UserError:
@@ -60,6 +65,8 @@ def _how_to_resume(directory: RunDirectory, command: Sequence[object]) -> str:
     except ReleaseError as error:
         return str(error)
     again = shlex.join(map(str, (*command, "--resume")))
+    if (directory.root / "runs").is_dir():
+        return f"runs that are finished, and what others have measured, are kept; to go on: {again}"
     if not any(a.events for a in attempts):
         return "nothing was measured: no budget is spent"
     if not any(a.digest is None and a.events for a in attempts):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 
@@ -13,7 +12,7 @@ import click
 from das import from_release, pipeline
 from das.accounting import margins
 from das.accounting.statement import promises
-from das.cli.interruption import resumable
+from das.cli.interruption import repeated, resumable
 from das.cli.options import PATH, config_argument, guarded, json_option, load, release_of, run_options, warn, warn_of
 from das.console import Live, console, headline_table, plan_table
 from das.errors import UserError
@@ -51,7 +50,7 @@ def run(
     if (accept_spent and not resume) or (resume and out is None):
         raise UserError("--accept-spent goes with --resume, and --resume with --out", where="das run")
     out = out or Path("runs") / f"{_file_name(spec.run.name)}-{datetime.now():%Y%m%d-%H%M%S}"
-    again = ["das", "run", config, *_options("--set", changes), "--out", out, *_options("--data", paths),
+    again = ["das", "run", config, *repeated("--set", changes), "--out", out, *repeated("--data", paths),
              *(["--workers", workers] if workers > 1 else [])]  # fmt: skip
     with resumable(out, again), Live(quiet) as progress:
         outcome = pipeline.run(
@@ -148,11 +147,6 @@ def _summary(outcome: Outcome) -> dict[str, object]:
     """What a script wants to know of a run."""
     directory = outcome.directory
     return {"out": str(directory.root), "release": str(directory.release), "seconds": round(outcome.seconds, 3)}
-
-
-def _options(name: str, values: Sequence[object]) -> list[object]:
-    """An option that is repeated for each value."""
-    return [x for value in values for x in (name, value)]
 
 
 def _file_name(text: str) -> str:

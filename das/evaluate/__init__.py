@@ -1,10 +1,10 @@
 """How far the published numbers are from the truth: confidential, because errors depend on the truth."""
 
 from das.evaluate.accuracy import EstimateSource, Headline, Published, evaluate, headline
-from das.evaluate.comparison import compared, summary
+from das.evaluate.comparison import compared, paired, summary
 from das.evaluate.impossible import impossible
 from das.evaluate.tables import evaluate_tables
 from das.model.result import CLASSES
 
 __all__ = ["CLASSES", "EstimateSource", "Headline", "Published", "compared", "evaluate", "evaluate_tables", "headline",
-           "impossible", "summary"]  # fmt: skip
+           "impossible", "paired", "summary"]  # fmt: skip

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from fractions import Fraction
 from math import sqrt
 from statistics import mean, stdev
 
 from das.evaluate.bias import half_width
-from das.model.result import Comparison, ErrorRow, SummaryRow, SweepRow
+from das.model.result import Comparison, ErrorRow, PairedRow, SummaryRow, SweepRow
 
 
 def compared(rows: Iterable[ErrorRow]) -> list[Comparison]:
@@ -36,6 +37,27 @@ def summary(rows: Sequence[SweepRow]) -> list[SummaryRow]:
         if e.source == "nmf":
             noisy[r.budget, r.method, r.repeat, e.level, e.query, e.bin] = e.mae
     return [_summary(group, noisy) for group in groups.values()]
+
+
+def paired(rows: Sequence[SweepRow]) -> list[PairedRow]:
+    """Every method but the first beside the first, on the same noise: differences of the same repeat, whose spread has
+    none of what the noise does to both."""
+    first = rows[0].method
+    published = [r for r in rows if r.error.source == "postprocessed"]
+    against = {(r.budget, r.repeat, r.error.level, r.error.query, r.error.bin): r.error.mae
+               for r in published if r.method == first}  # fmt: skip
+    pairs: dict[tuple[Fraction, str, str, str, str], list[tuple[float, float]]] = {}
+    for r in published:
+        e = r.error
+        other = against.get((r.budget, r.repeat, e.level, e.query, e.bin))
+        if r.method != first and other is not None:
+            pairs.setdefault((r.budget, e.level, e.query, e.bin, r.method), []).append((e.mae, other))
+    out = []
+    for key, both in pairs.items():
+        one, other = (mean(values) for values in zip(*both, strict=True))
+        spread = _spread([x - y for x, y in both])
+        out.append(PairedRow(*key, first, len(both), one, other, *spread))
+    return out
 
 
 def _summary(group: Sequence[SweepRow], noisy: dict[tuple[object, ...], float]) -> SummaryRow:

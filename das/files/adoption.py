@@ -1,7 +1,8 @@
 """The measured part of a release taken over into another folder, so that this is a whole release by itself.
 
 Files of measurements are linked where the system can (they are never written again, so both folders have one copy on
-disk), and copied where it cannot. The ledger is copied: a run appends to it.
+disk), and copied where it cannot. The ledger is copied, for a run appends to it, and is the last to appear: where it is,
+everything is.
 """
 
 from __future__ import annotations
@@ -16,14 +17,16 @@ _COPIED = ("spine.parquet", "ledger.jsonl")
 
 def adopt(release: Path, into: Path) -> None:
     """Spine, ledger and noisy measurement files of ``release``, for the folder ``into``, which is there."""
-    for name in _COPIED:
-        if (release / name).is_file():
-            shutil.copyfile(release / name, into / name)
     for folder in sorted(p for p in release.glob("nmf*") if p.is_dir()):
         for path in sorted(p for p in folder.rglob("*") if p.is_file()):
             new = into / path.relative_to(release)
             new.parent.mkdir(parents=True, exist_ok=True)
             _link(path.resolve(), new)
+    for name in _COPIED:
+        if (release / name).is_file():
+            draft = into / f".{name}.tmp"
+            shutil.copyfile(release / name, draft)
+            draft.replace(into / name)
 
 
 def _link(path: Path, new: Path) -> None:

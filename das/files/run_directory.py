@@ -17,7 +17,7 @@ from das.errors import ReleaseError, SpecError, UserError
 from das.model.universe import PERSONS, beside
 
 #: What is in the folder of a sweep.
-SWEEP = ("runs", "sweep.csv", "summary.csv", "sweep.html", "privacy.json")
+SWEEP = ("runs", "sweep.csv", "summary.csv", "paired.csv", "sweep.html", "privacy.json")
 
 
 class RunDirectory:

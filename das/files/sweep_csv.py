@@ -1,5 +1,5 @@
-"""``sweep.csv`` and ``summary.csv``: budgets as decimals (``budget``) and exactly (``budget_exact``), the method and,
-in ``sweep.csv``, the number of the run; then the columns of the errors."""
+"""``sweep.csv``, ``summary.csv`` and ``paired.csv``: budgets as decimals (``budget``) and exactly (``budget_exact``),
+the method and, in ``sweep.csv``, the number of the run; then the columns of the errors."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from operator import attrgetter
 from pathlib import Path
 
 from das.files import rows_csv
-from das.model.result import ErrorRow, SummaryRow, SweepRow
+from das.model.result import ErrorRow, PairedRow, SummaryRow, SweepRow
 
 
 def write(path: Path, rows: Sequence[SweepRow], *, private: bool = True) -> None:
@@ -21,6 +21,16 @@ def write(path: Path, rows: Sequence[SweepRow], *, private: bool = True) -> None
 
 def write_summary(path: Path, rows: Sequence[SummaryRow], *, private: bool = True) -> None:
     """One line for each budget, method, level, query, source and class: means and intervals over the repeats."""
-    header = ("budget", "budget_exact", *rows_csv.columns(SummaryRow)[1:])
-    values = attrgetter(*rows_csv.columns(SummaryRow))
+    _write(path, SummaryRow, rows, private)
+
+
+def write_paired(path: Path, rows: Sequence[PairedRow], *, private: bool = True) -> None:
+    """One line for each budget, level, query, class and method but the first, beside the first on the same noise."""
+    _write(path, PairedRow, rows, private)
+
+
+def _write(path: Path, kind: type, rows: Sequence[SummaryRow] | Sequence[PairedRow], private: bool) -> None:
+    """Rows whose first field is the budget."""
+    header = ("budget", "budget_exact", *rows_csv.columns(kind)[1:])
+    values = attrgetter(*rows_csv.columns(kind))
     rows_csv.write(path, header, ((float(r.budget), *values(r)) for r in rows), private=private)

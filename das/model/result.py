@@ -156,3 +156,25 @@ class SummaryRow:
     difference: float | None
     difference_low: float | None
     difference_high: float | None
+
+
+@dataclass(frozen=True)
+class PairedRow:
+    """One line of ``paired.csv``: published counts of two methods from the same noise, over the repeats of a sweep.
+
+    ``mae`` is of ``method``, ``mae_against`` of ``against``; ``difference`` is the first less the second, with its
+    interval at 95 % where there are several repeats.
+    """
+
+    budget: Fraction
+    level: str
+    query: str
+    bin: str
+    method: str
+    against: str
+    repeats: int
+    mae: float
+    mae_against: float
+    difference: float
+    difference_low: float | None
+    difference_high: float | None
