@@ -46,10 +46,10 @@ docs: $(VENV)/.documented
 	@echo "written: build/docs/index.html"
 
 docs-links: $(VENV)/.documented
-	$(VENV)/bin/python -m sphinx -q -D nb_execution_mode=off -b linkcheck -c docs . build/docs-links
+	$(VENV)/bin/python -m sphinx -q -b linkcheck -c docs . build/docs-links
 
 notebooks: $(VENV)/.tested
-	$(VENV)/bin/python -m pytest tests/test_notebooks.py
+	$(VENV)/bin/python -m docs.notebooks
 
 dist: $(VENV)/.tested
 	$(VENV)/bin/python -m build --outdir $(or $(OUT),dist)

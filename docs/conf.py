@@ -1,4 +1,4 @@
-"""The documentation site: Sphinx over these pages, the docstrings, and the notebooks, which are executed."""
+"""The documentation site: Sphinx over these pages, and the notebooks with their stored outputs."""
 
 from __future__ import annotations
 
@@ -31,10 +31,7 @@ myst_enable_extensions = ["colon_fence", "dollarmath"]
 myst_heading_anchors = 3
 nitpicky = False
 
-nb_execution_mode = "force"
-nb_execution_timeout = 300
-nb_execution_raise_on_error = True
-nb_execution_show_tb = True
+nb_execution_mode = "off"  # they are stored with their outputs
 
 html_theme = "furo"
 html_title = f"das {release}"
