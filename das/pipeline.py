@@ -119,7 +119,7 @@ def finish(
         held = Assessed(prepared.spine, prepared.truth, released, prepared.areas)
         rows = assess(spec, directory, held, progress)
     if spec.output.report:
-        page = facts(spec.run.name, spec.persons.schema.name, privacy, stages.done,
+        page = facts(spec.run.name, spec.persons.schema, privacy, stages.done,
                      {lv: c.estimation for lv, c in certificates[PERSONS].items()})  # fmt: skip
         page |= {"version": __version__, "digest": specification.digest(spec)}
         with stages("report"):
@@ -127,7 +127,8 @@ def finish(
             shown = release_report.shown(open_release(directory.release), released)
             true = _true_answers(spec, shown, prepared.truth)
             others = {u: rs for u, rs in rows.items() if u != PERSONS}
-            run_directory.write_text(directory.report, html(rows[PERSONS], page, others, shown, true))
+            schemas = {u.name: u.schema for u in spec.universes}
+            run_directory.write_text(directory.report, html(rows[PERSONS], page, others, shown, true, schemas))
     directory.write_manifest(marked(
         {
             "name": spec.run.name,

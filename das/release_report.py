@@ -38,7 +38,7 @@ def write(release: Opened, what: Shown, out: Path) -> None:
     privacy, spec = run_directory.read_json(release.folder / "privacy.json"), release.spec
     draws = {u.name: _draws(release, u) for u in spec.universes}
     said = [*privacy.get("what_this_means", ()), *privacy.get("notes", ())]
-    page = release_html(what, facts(spec.run.name, spec.persons.schema.name, privacy), draws, says=said,
+    page = release_html(what, facts(spec.run.name, spec.persons.schema, privacy), draws, says=said,
                         privacy_page=(out / "privacy.html").is_file())  # fmt: skip
     run_directory.write_text(out / NAME, page)
 
@@ -51,8 +51,9 @@ def _exact(privacy: Mapping[str, Any], universe: str, levels: Sequence[str]) -> 
 
 
 def _draws(release: Opened, u: Universe) -> list[Measured]:
+    rows = [(r, u.schema.query(r.query)) for r in margins.table(u.plan)]
     return [
-        Measured(u.name, r.level, r.query, release.spine.units(r.level), u.schema.query(r.query).answers,
+        Measured(u.name, r.level, r.query, q.title, release.spine.units(r.level), q.answers,
                  float(r.cost / u.plan.cost), r.margin)
-        for r in margins.table(u.plan)
+        for r, q in rows
     ]  # fmt: skip

@@ -23,10 +23,15 @@ from das.report.figures import (
     PUBLISHED,
     SERIES,
     STYLE,
+    class_ticks,
+    decades,
     figure,
     finish,
     format_plain,
+    short,
     svg,
+    x_label,
+    y_words,
 )
 
 Ints = NDArray[np.int64]
@@ -78,11 +83,9 @@ def _boxes(errors: Mapping[str, Mapping[str, Ints]]) -> str:
     ax.set_xscale("symlog", linthresh=1)
     ax.xaxis.set_major_formatter(FuncFormatter(format_plain))
     widest = max((int(np.abs(e).max()) for sides in errors.values() for e in sides.values()), default=1)
-    ax.set_xticks([s * 10.0**k for s in (-1, 1) for k in range(len(str(max(widest, 1))))] + [0])
-    ax.set_yticks(range(len(errors)), [level_words(level) for level in errors])
-    ax.set_ylim(len(errors) - 0.5, -0.5)
-    ax.grid(axis="y", visible=False)
-    ax.set_xlabel("count − true count, persons (symmetric log scale)")
+    ax.set_xticks([s * t for s in (-1, 1) for t in decades(widest, 3)] + [0])
+    y_words(ax, [short(level_words(level)) for level in errors])
+    x_label(ax, "count − true count, persons (symmetric log scale)")
     finish(fig, ax, "All levels")
     return svg(fig, "boxes", "Boxes of the error of the total population at every level")
 
@@ -104,14 +107,14 @@ def _histogram(sides: Mapping[str, Ints], level: str, name: str) -> str:
     ax.xaxis.set_major_formatter(FuncFormatter(format_plain))
     ax.yaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:g}%"))
     ax.set_ylim(bottom=0)
-    ax.set_xlabel("count − true count, persons" + (f" ({outside:,} units lie further out)" if outside else ""))
+    x_label(ax, "count − true count, persons" + (f" ({outside:,} further out)" if outside else ""))
     ax.set_ylabel("share of units")
     finish(fig, ax, level_words(level))
     return svg(fig, name, f"Distribution of the error of the total population: {level_words(level)}")
 
 
 @mpl.rc_context(STYLE)
-def variance_and_bias(rows: Sequence[ErrorRow]) -> list[str]:
+def variance_and_bias(rows: Sequence[ErrorRow], titles: Mapping[str, str]) -> list[str]:
     """At the lowest levels: standard deviation of the error of noisy and published counts, and bias of the published.
 
     By class of the true count, for the finest query of a few dozen answers that was measured; from
@@ -124,11 +127,12 @@ def variance_and_bias(rows: Sequence[ErrorRow]) -> list[str]:
         here = [r for r in rows if r.level == level]
         both = [q for q in BIAS_QUERIES[1:] if {r.source for r in here if r.query == q} >= {"nmf", "postprocessed"}]
         if both:
-            panels.append(_trade([r for r in here if r.query == both[0]], both[0], level, f"v{i}"))
+            title = titles.get(both[0], both[0])
+            panels.append(_trade([r for r in here if r.query == both[0]], title, level, f"v{i}"))
     return panels
 
 
-def _trade(rows: Sequence[ErrorRow], query: str, level: str, name: str) -> str:
+def _trade(rows: Sequence[ErrorRow], title: str, level: str, name: str) -> str:
     fig, ax = figure(4.6, 2.9)
     classes = [c for c in CLASSES if any(r.bin == c for r in rows)]
     lines = (
@@ -143,12 +147,12 @@ def _trade(rows: Sequence[ErrorRow], query: str, level: str, name: str) -> str:
         ax.plot(x, [at[classes[i]] for i in x], line, marker=marker, color=colour, markerfacecolor=face, linewidth=1.3,
                 markersize=5, label=label)  # fmt: skip
     _symlog(ax, [_sd(r) for r in rows] + [abs(r.bias) for r in rows])
-    ax.set_xticks(range(len(classes)), [c.replace("-", "–") for c in classes])
+    class_ticks(ax, classes)
     ax.set_xlim(-0.4, max(len(classes), 2) - 0.6)
-    ax.set_xlabel("true count, persons")
+    x_label(ax, "true count, persons")
     ax.set_ylabel("persons")
-    finish(fig, ax, f"{level_words(level)}: {query}", columns=1)
-    return svg(fig, name, f"Variance and bias by size of the true count: {query}, {level_words(level)}")
+    finish(fig, ax, f"{level_words(level)}: {title}", columns=1)
+    return svg(fig, name, f"Variance and bias by size of the true count: {title}, {level_words(level)}")
 
 
 def _sd(r: ErrorRow) -> float:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, NotRequired, TypedDict
 
+from das.model.schema import Schema
 from das.model.solution import Certificate
 
 #: Methods of the privacy statement, and how the pages call them.
@@ -61,7 +62,7 @@ class Facts(TypedDict):
 
 def facts(
     name: str,
-    schema: str,
+    schema: Schema,
     privacy: Mapping[str, Any],
     stages: Sequence[Mapping[str, Any]] = (),
     certificates: Mapping[str, Certificate] | None = None,
@@ -69,7 +70,7 @@ def facts(
     """From the privacy statement and, for the confidential page, the stages and the certificates by level."""
     out: Facts = {
         "name": name,
-        "schema": schema,
+        "schema": f"{schema.name} ({', '.join(a.title for a in schema.attributes)})",
         "private": privacy["private"],
         "mechanism": privacy["mechanism"],
         "invariants": [
@@ -93,8 +94,7 @@ def _promise(out: Facts, privacy: Mapping[str, Any]) -> None:
         return
     every = [(says, list(privacy[name].values())[-1]) for name, says in privacy["neighbours_of"].items()]
     if "rho" in privacy:
-        total = Fraction(privacy["rho"]["total"])
-        out["rho"] = f"{total} (about {float(total):.4f})"
+        out["rho"] = decimal(Fraction(privacy["rho"]["total"]))
         out["epsilon"] = [Guarantee(says=says, epsilon=_epsilons(g["epsilon"])) for says, g in every]
     else:
         out["pure_epsilon"] = every[0][1]["epsilon"]
@@ -108,3 +108,21 @@ def _epsilons(rows: Sequence[Mapping[str, Any]]) -> list[Epsilon]:
         for m, said in METHODS.items()
         if m in row
     ]
+
+
+def decimal(value: Fraction) -> str:
+    """A budget as a reader meets it: five digits, rounded up. The exact fraction is in the privacy statement.
+
+    >>> decimal(Fraction(46066969010197, 17508174012729)), decimal(Fraction(2)), decimal(Fraction(1, 10**6))
+    ('2.6312', '2', '0.000001')
+    """
+    places = 0
+    while value and value * 10**places < 10_000 and (value * 10**places).denominator > 1:
+        places += 1
+    digits = f"{-(-value.numerator * 10**places // value.denominator):0{places + 1}d}"
+    return f"{digits[:-places]}.{digits[-places:]}" if places else digits
+
+
+def titles(schema: Schema, queries: Iterable[str]) -> dict[str, str]:
+    """Words for queries."""
+    return {q: schema.query(q).title for q in queries}

@@ -5,7 +5,8 @@ from __future__ import annotations
 import io
 import math
 import re
-from collections.abc import Sequence
+import textwrap
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import matplotlib as mpl
@@ -25,6 +26,9 @@ INK, RULE = "#222222", "#d4d4d4"
 BIAS_QUERIES = ("total", "hispanic * cenrace", "h1", "votingage * hispanic * race", "detailed")
 BIAS_LEVELS = 3
 CLASSES = ("0", "1-9", "10-99", "100-999", "1000-9999", "10000+")
+
+#: Characters of a line beside an axis or below a figure, and lines there; more is left out. The axis keeps its room.
+LINE, LINES = 24, 2
 
 STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",
@@ -52,34 +56,47 @@ def total_by_level(rows: Sequence[ErrorRow]) -> str:
 
 
 @mpl.rc_context(STYLE)
-def queries_by_level(rows: Sequence[ErrorRow]) -> list[str]:
-    """One panel for each level: mean absolute error of every query but the total."""
+def queries_by_level(rows: Sequence[ErrorRow], titles: Mapping[str, str]) -> list[str]:
+    """One panel for each level: mean absolute error of every query but the total. ``titles`` are words for queries."""
     levels = list(dict.fromkeys(r.level for r in rows if r.query != "total"))
     return [
-        _dumbbells([r for r in rows if r.level == level and r.query != "total"], "query", level_words(level), f"q{i}")
+        _dumbbells(
+            [r for r in rows if r.level == level and r.query != "total"], "query", level_words(level), f"q{i}", titles
+        )
         for i, level in enumerate(levels)
     ]
 
 
 @mpl.rc_context(STYLE)
-def bias_by_class(rows: Sequence[ErrorRow]) -> list[str]:
+def bias_by_class(rows: Sequence[ErrorRow], titles: Mapping[str, str]) -> list[str]:
     """One panel for each of the lowest levels: mean signed error of the published counts by true count."""
     rows = [r for r in rows if r.source == "postprocessed" and r.bin != "all"]
     levels = list(dict.fromkeys(r.level for r in rows))[-BIAS_LEVELS:]
     present = {r.query for r in rows}
     queries = [q for q in BIAS_QUERIES if q in present] or sorted(present)
     queries = queries[:1] + queries[1:][-2:]
-    return [_bias([r for r in rows if r.level == lv], queries, level_words(lv), f"b{i}") for i, lv in enumerate(levels)]
+    words = {q: titles.get(q, q) for q in queries}
+    return [_bias([r for r in rows if r.level == lv], words, level_words(lv), f"b{i}") for i, lv in enumerate(levels)]
 
 
-def _dumbbells(rows: list[ErrorRow], by: str, title: str, name: str) -> str:
+def short(text: str, lines: int = LINES) -> str:
+    """Words in lines of 24 characters; what does not fit into ``lines`` of them is left out.
+
+    >>> short("Voting age by Hispanic origin by Race").splitlines()
+    ['Voting age by Hispanic', 'origin by Race']
+    """
+    return "\n".join(textwrap.wrap(text, LINE, max_lines=lines, placeholder=" …")) or text[:LINE]
+
+
+def _dumbbells(rows: list[ErrorRow], by: str, title: str, name: str, titles: Mapping[str, str] | None = None) -> str:
     """A line for each level or query, from the error of the measurement to the error as published."""
     keys = list(dict.fromkeys(getattr(r, by) for r in rows))
     if not keys:
         return ""
     value = {(getattr(r, by), r.source): r.mae for r in rows}
     low, high = _decades([v for v in value.values() if v > 0])
-    fig, ax = figure(4.6, 0.95 + 0.27 * len(keys))
+    words = [short(level_words(k) if by == "level" else (titles or {}).get(k, k)) for k in keys]
+    fig, ax = figure(4.6, 0.95 + sum(0.14 + 0.13 * (1 + w.count("\n")) for w in words))
     for y, key in enumerate(keys):
         ends = [v for s in ("nmf", "postprocessed") if (v := value.get((key, s)))]
         ax.plot(ends, [y] * len(ends), color="#999999", linewidth=1.2, zorder=1)
@@ -99,10 +116,8 @@ def _dumbbells(rows: list[ErrorRow], by: str, title: str, name: str) -> str:
     ax.set_xscale("log")
     ax.set_xlim(low, high)
     log_ticks(ax.xaxis)
-    ax.set_yticks(range(len(keys)), [level_words(k) if by == "level" else k for k in keys])
-    ax.set_ylim(len(keys) - 0.4, -0.6)
-    ax.grid(axis="y", visible=False)
-    ax.set_xlabel("mean absolute error, persons (log scale)")
+    y_words(ax, words)
+    x_label(ax, "mean absolute error, persons (log scale)")
     finish(fig, ax, title)
     return svg(fig, name, f"Mean absolute error by {by}: {title}")
 
@@ -132,12 +147,27 @@ def log_ticks(axis: Axis) -> None:
     axis.set_minor_formatter(NullFormatter())
 
 
+def class_ticks(ax: Axes, classes: Sequence[str]) -> None:
+    """Classes of the true count along the horizontal axis, so small that six of them fit."""
+    ax.set_xticks(range(len(classes)), [c.replace("-", "–") for c in classes], fontsize=8)
+
+
+def decades(largest: float, most: int = 5) -> list[float]:
+    """Powers of ten from 1 to ``largest``, no more than ``most`` of them.
+
+    >>> decades(2000), decades(3_000_000)
+    ([1.0, 10.0, 100.0, 1000.0], [1.0, 100.0, 10000.0, 1000000.0])
+    """
+    n = len(str(int(max(largest, 1))))
+    return [10.0**k for k in range(0, n, -(-n // most))]
+
+
 def format_plain(value: float, _: object = None) -> str:
     """A tick as a reader writes it: 0.01, 1.5, 10,000."""
     return (f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.6g}").replace("-", "−")
 
 
-def _bias(rows: list[ErrorRow], queries: list[str], title: str, name: str) -> str:
+def _bias(rows: list[ErrorRow], queries: Mapping[str, str], title: str, name: str) -> str:
     """Lines over the classes of the true count; above zero the published count is too high."""
     fig, ax = figure(4.6, 2.9)
     occurring = [c for c in CLASSES if any(r.bin == c and r.query in queries for r in rows)]
@@ -145,7 +175,7 @@ def _bias(rows: list[ErrorRow], queries: list[str], title: str, name: str) -> st
         at = {r.bin: r.bias for r in rows if r.query == query}
         x = [i for i, c in enumerate(occurring) if c in at]
         y = [at[occurring[i]] for i in x]
-        ax.plot(x, y, line, marker=marker, color=colour, label=query, linewidth=1.3, markersize=5)
+        ax.plot(x, y, line, marker=marker, color=colour, label=queries[query], linewidth=1.3, markersize=5)
         for r in rows:
             if r.query == query and r.bias_low is not None and r.bias_high is not None:
                 ax.vlines(occurring.index(r.bin), r.bias_low, r.bias_high, color=colour, linewidth=1)
@@ -154,9 +184,9 @@ def _bias(rows: list[ErrorRow], queries: list[str], title: str, name: str) -> st
     ax.set_yscale("symlog", linthresh=0.1)
     ax.set_ylim(-_decade([-b for b in shown]), _decade(shown))
     ax.yaxis.set_major_formatter(FuncFormatter(format_plain))
-    ax.set_xticks(range(len(occurring)), [c.replace("-", "–") for c in occurring])
+    class_ticks(ax, occurring)
     ax.set_xlim(-0.4, max(len(occurring), 2) - 0.6)
-    ax.set_xlabel("true count, persons")
+    x_label(ax, "true count, persons")
     ax.set_ylabel("mean of published − true, persons")
     finish(fig, ax, title)
     return svg(fig, name, f"Bias by size of the true count: {title}")
@@ -167,10 +197,42 @@ def figure(width: float, height: float) -> tuple[Figure, Axes]:
     return fig, fig.add_subplot()
 
 
+def y_words(ax: Axes, words: Sequence[str]) -> None:
+    """Words at 0, 1, 2, ... of the vertical axis, from the top, each line set by itself: it ends at the axis whatever
+    the font of the reader."""
+    ax.set_yticks(range(len(words)), [""] * len(words))
+    ax.set_ylim(len(words) - 0.4, -0.6)
+    ax.grid(axis="y", visible=False)
+    for y, word in enumerate(words):
+        lines = word.splitlines()
+        for i, line in enumerate(lines):
+            ax.annotate(line, (0, y), (-6, 10 * ((len(lines) - 1) / 2 - i)), xycoords=ax.get_yaxis_transform(),
+                        textcoords="offset points", ha="right", va="center_baseline", annotation_clip=False)  # fmt: skip
+
+
+def x_label(ax: Axes, text: str) -> None:
+    """Ends where the axis ends: what is longer than the axis reaches below the words at its left, and is not cut."""
+    ax.set_xlabel(text, loc="right")
+
+
 def finish(fig: Figure, ax: Axes, title: str, columns: int = 3, *, legend: bool = True) -> None:
-    ax.set_title(title, loc="left", fontsize=10, fontweight="bold")
+    ax.set_title(
+        "\n".join(textwrap.wrap(title, 2 * LINE, max_lines=2, placeholder=" …")),
+        loc="left",
+        fontsize=10,
+        fontweight="bold",
+    )
     if legend:
-        fig.legend(loc="outside lower left", ncols=columns, frameon=False, fontsize=8)
+        handles, labels = ax.get_legend_handles_labels()
+        longest = max(map(len, labels), default=0)
+        fig.legend(
+            handles,
+            [textwrap.shorten(x, 3 * LINE, placeholder=" …") for x in labels],
+            loc="outside lower left",
+            ncols=min(columns, max(1, 3 * LINE // (longest + 6))),
+            frameon=False,
+            fontsize=8,
+        )
 
 
 def svg(fig: Figure, name: str, description: str) -> str:

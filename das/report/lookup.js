@@ -66,7 +66,7 @@
 
   // Among places of one kind a name will do; alone, a place has its kind and code beside it.
   const called = (level, unit) => level.title[unit] || level.code[unit];
-  const coded = (level, unit) => `${words(level.name)} ${level.code[unit]}`;
+  const coded = (level, unit) => [...new Set([words(level.name), level.code[unit]])].join(" ");
   const full = (level, unit) => level.title[unit] ? `${level.title[unit]} (${coded(level, unit)})` : coded(level, unit);
 
   function linkTo(parent, depth, unit, text) {
@@ -94,13 +94,16 @@
     }
   }
 
-  function table(q, unit, units) {
-    const box = add(result, "div", undefined, { class: "scroll" });
+  // A long table is folded, so that those after it are seen.
+  function table(into, q, unit, units) {
+    const holder = q.labels.length > 12 ? add(into, "details") : into;
+    if (holder !== into) add(holder, "summary", `${q.title} (${q.records}): ${number(q.labels.length)} counts`);
+    const box = add(holder, "div", undefined, { class: "scroll" });
     const grid = add(box, "table");
     const caption = add(grid, "caption", `${q.title} (${q.records})`);
     if (q.name !== "total") { caption.append(" "); add(caption, "code", q.name); }
     const head = add(add(grid, "thead"), "tr");
-    const columns = ["count", "published", "noisy", "95% interval"].concat(withTruth ? ["true", "error"] : []);
+    const columns = ["count", "published", "noisy", "95%\u00a0interval"].concat(withTruth ? ["true", "error"] : []);
     for (const name of columns) add(head, "th", name, { scope: "col" });
     const body = add(grid, "tbody");
     q.labels.forEach((label, i) => {
@@ -122,13 +125,14 @@
       const line = add(result, "p", "Part of ");
       linkTo(line, depth - 1, level.up[unit], full(above, level.up[unit]));
     }
-    for (const q of level.queries) table(q, unit, level.code.length);
+    const tables = add(result, "div", undefined, withTruth ? {} : { class: "tables" });
+    for (const q of level.queries) table(add(tables, "div"), q, unit, level.code.length);
     if (depth + 1 < data.levels.length) {
       const below = await open(data.levels[depth + 1]);
       const box = add(result, "details");
       const children = [];
       below.up.forEach((parent, i) => { if (parent === unit) children.push(i); });
-      add(box, "summary", `${number(children.length)} of ${words(below.name)} in it`);
+      add(box, "summary", `${words(below.name)}: ${number(children.length)} in it`);
       for (const child of children) linkTo(box, depth + 1, child);
     }
   }

@@ -9,10 +9,11 @@ from markupsafe import Markup
 from numpy.typing import NDArray
 
 from das.model.result import ErrorRow
-from das.model.universe import called
+from das.model.schema import Schema
+from das.model.universe import PERSONS, called
 from das.report import error_figures, figures, lookup
 from das.report.answers import Key, Shown
-from das.report.facts import Facts
+from das.report.facts import Facts, titles
 from das.report.template import environment
 from das.report.worst import places
 
@@ -23,14 +24,19 @@ def html(
     others: Mapping[str, Sequence[ErrorRow]] | None = None,
     shown: Shown | None = None,
     true: Mapping[Key, NDArray[np.int64]] | None = None,
+    schemas: Mapping[str, Schema] | None = None,
 ) -> str:
-    """The page. ``rows`` are the errors of persons, ``others`` those of other universes, by name.
+    """The page. ``rows`` are the errors of persons, ``others`` those of other universes, by name. Queries are called
+    as in ``schemas``, by universe, where that is given.
 
     With ``shown`` and the true answers for each of its keys it has distributions, the worst places and a look-up.
     It needs no network and no other file. The same arguments give the same page.
     """
     persons = [r for r in rows if r.bin == "all"]
     totals = _pairs(r for r in persons if r.query == "total")
+    words = {u: titles(s, {r.query for r in (rows if u == PERSONS else (others or {}).get(u, ()))})
+             for u, s in (schemas or {}).items()}  # fmt: skip
+    said = words.get(PERSONS, {})
     both = None if shown is None or true is None else (shown, true)
     page = environment().get_template("page.html")
     return page.render(
@@ -41,12 +47,15 @@ def html(
         rows=rows,
         totals=totals,
         detailed={r.level: r for r in persons if r.query == "detailed" and r.source == "postprocessed"},
-        others={called(u): _pairs(r for r in rs if r.bin == "all") for u, rs in (others or {}).items()},
+        titles=said,
+        others=[
+            (called(u), words.get(u, {}), _pairs(r for r in rs if r.bin == "all")) for u, rs in (others or {}).items()
+        ],
         total_figure=Markup(figures.total_by_level(persons)),
         spread_figures=_all(error_figures.spread_of_totals(*both) if both else ()),
-        query_figures=_all(figures.queries_by_level(persons)),
-        trade_figures=_all(error_figures.variance_and_bias(rows)),
-        bias_figures=_all(figures.bias_by_class(rows)),
+        query_figures=_all(figures.queries_by_level(persons, said)),
+        trade_figures=_all(error_figures.variance_and_bias(rows, said)),
+        bias_figures=_all(figures.bias_by_class(rows, said)),
         worst=places(*both) if both else {},
         lookup=Markup(lookup.data(*both)) if both else None,
         left_out=[lv for lv in shown.spine.levels if lv not in shown.whole] if shown else [],

@@ -12,7 +12,7 @@ from markupsafe import Markup
 from matplotlib.ticker import FuncFormatter, NullFormatter
 
 from das.report import figures
-from das.report.facts import METHODS
+from das.report.facts import METHODS, decimal
 from das.report.template import environment
 
 
@@ -20,7 +20,9 @@ def privacy_page(privacy: Mapping[str, Any], name: str) -> str:
     """One self-contained page, safe to publish beside the statement that it shows. Where noisy measurements came
     from another publisher there is no ledger, and the page says so."""
     env = environment()
-    env.filters |= {"approx": approx, "bound": bound, "parts": parts, "fraction": lambda x: float(Fraction(x))}
+    env.filters |= {"approx": approx, "bound": bound, "parts": parts, "fraction": lambda x: float(Fraction(x)),
+                    "decimal": lambda x: decimal(Fraction(x))}  # fmt: skip
+
     curve = privacy.get("curve", ())
     return env.get_template("privacy.html").render(
         name=name, privacy=privacy, methods=METHODS, figure=Markup(_curve(curve)) if curve else "",

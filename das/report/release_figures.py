@@ -18,11 +18,15 @@ from das.report.figures import (
     PUBLISHED,
     SERIES,
     STYLE,
+    decades,
     figure,
     finish,
     format_plain,
     log_ticks,
+    short,
     svg,
+    x_label,
+    y_words,
 )
 
 #: Units of a figure with a line for each, and points of one with a point for each.
@@ -32,11 +36,12 @@ _MARKS = ("o", "s", "^", "D", "v", "P", "X", "*")
 
 @dataclass(frozen=True)
 class Measured:
-    """One draw as the page lists it. ``share`` is that of the budget of its universe; ``margin`` at 95 %."""
+    """One draw as the page lists it. ``title`` is the query in words; ``share`` is that of the budget of its universe; ``margin`` at 95 %."""
 
     universe: str
     level: str
     query: str
+    title: str
     units: int
     answers: int
     share: float
@@ -45,20 +50,19 @@ class Measured:
 
 @mpl.rc_context(STYLE)
 def budget(draws: Sequence[Measured]) -> list[str]:
-    """Two panels: the share of each level in the budget, and that of each query."""
+    """Two panels: the share of each query in the budget, and that of each level."""
     out = []
-    for by, name in (("level", "bl"), ("query", "bq")):
+    for by, name in (("query", "bq"), ("level", "bl")):
         keys = list(dict.fromkeys(getattr(d, by) for d in (draws if by == "level" else _ordered(draws))))
         share = [100 * sum(d.share for d in draws if getattr(d, by) == k) for k in keys]
-        fig, ax = figure(4.6, 0.9 + 0.26 * len(keys))
+        words = [short(w) for w in (map(level_words, keys) if by == "level" else _titles(draws, keys))]
+        fig, ax = figure(4.6, 0.9 + _rows(words))
         ax.barh(range(len(keys)), share, height=0.65, facecolor=PUBLISHED, edgecolor=INK, linewidth=0.6)
         for y, value in enumerate(share):
             ax.annotate(f"{value:.3g}%", (value, y), (4, 0), textcoords="offset points", va="center", fontsize=8)
         ax.set_xlim(0, max(share) * 1.2)
-        ax.set_yticks(range(len(keys)), [level_words(k) if by == "level" else k for k in keys])
-        ax.set_ylim(len(keys) - 0.4, -0.6)
-        ax.grid(axis="y", visible=False)
-        ax.set_xlabel("share of the budget, %")
+        y_words(ax, words)
+        x_label(ax, "share of the budget, %")
         finish(fig, ax, f"By {by}", legend=False)
         out.append(svg(fig, name, f"Share of the budget by {by}"))
     return out
@@ -69,7 +73,8 @@ def scales(draws: Sequence[Measured]) -> str:
     """The margin of every measurement: a row for each query, a mark for each level."""
     queries = list(dict.fromkeys(d.query for d in _ordered(draws)))
     levels = list(dict.fromkeys(d.level for d in draws))
-    fig, ax = figure(4.6, 1.5 + 0.36 * len(queries))
+    words = [short(w) for w in _titles(draws, queries)]
+    fig, ax = figure(4.6, 1.5 + 0.1 * len(queries) + _rows(words))
     for i, level in enumerate(levels):
         here = [d for d in draws if d.level == level]
         colour, beside = SERIES[i % len(SERIES)][0], 0.12 * (i - (len(levels) - 1) / 2)
@@ -78,11 +83,21 @@ def scales(draws: Sequence[Measured]) -> str:
                 label=level_words(level), clip_on=False)  # fmt: skip
     ax.set_xscale("log")
     log_ticks(ax.xaxis)
-    ax.set_yticks(range(len(queries)), queries)
-    ax.set_ylim(len(queries) - 0.4, -0.6)
-    ax.set_xlabel("95% margin of one answer, persons (log scale)")
+    y_words(ax, words)
+    ax.grid(axis="y", visible=True)
+    x_label(ax, "95% margin of one answer, persons (log scale)")
     finish(fig, ax, "Noise of every measurement")
     return svg(fig, "scales", "Margin of error of every measured query, by level")
+
+
+def _titles(draws: Sequence[Measured], queries: Sequence[str]) -> list[str]:
+    title = {d.query: d.title for d in draws}
+    return [title[q] for q in queries]
+
+
+def _rows(words: Sequence[str]) -> float:
+    """Inches for a row each, of as many lines as it has."""
+    return sum(0.13 + 0.13 * (1 + w.count("\n")) for w in words)
 
 
 def _ordered(draws: Sequence[Measured]) -> list[Measured]:
@@ -110,12 +125,10 @@ def _intervals(total: Answers, codes: Sequence[str], at: np.ndarray, name: str) 
     ax.plot(np.zeros(len(at)), y, "s", color=PUBLISHED, markersize=9, label="published")
     ax.errorbar(noisy - published, y, xerr=margin, fmt="o", color=NOISY, markerfacecolor="white", markersize=5, capsize=3,
                 linewidth=1.2, label="noisy, with its 95% interval")  # fmt: skip
-    ax.set_yticks(y, [f"{codes[u]}: {p:,}" for u, p in zip(at.tolist(), published.tolist(), strict=True)])
-    ax.set_ylim(len(at) - 0.4, -0.6)
+    y_words(ax, [short(f"{codes[u]}: {p:,}") for u, p in zip(at.tolist(), published.tolist(), strict=True)])
     ax.xaxis.set_major_locator(MaxNLocator(6, integer=True))
     ax.xaxis.set_major_formatter(FuncFormatter(format_plain))
-    ax.grid(axis="y", visible=False)
-    ax.set_xlabel("difference from the published total, persons")
+    x_label(ax, "difference from the published total, persons")
     finish(fig, ax, level_words(total.level))
     return svg(fig, name, f"Noisy and published totals: {level_words(total.level)}")
 
@@ -135,12 +148,12 @@ def _cloud(total: Answers, codes: Sequence[str], at: np.ndarray, name: str) -> s
     ax.axhline(0, color=INK, linewidth=0.8)
     ax.set_xscale("symlog", linthresh=10)
     largest = int(published.max(initial=1))
-    ax.set_xticks([0, *(10.0**k for k in range(1, len(str(largest)) + 1) if 10**k <= 3 * largest)])
+    ax.set_xticks([0, *(t for t in decades(3 * largest) if t > 1)])
     ax.set_xlim(-1, largest * 1.3 + 1)
     ax.xaxis.set_minor_formatter(NullFormatter())
     for axis in (ax.xaxis, ax.yaxis):
         axis.set_major_formatter(FuncFormatter(format_plain))
-    ax.set_xlabel("published total, persons (log scale above 10)")
+    x_label(ax, "published total, persons (log scale above 10)")
     ax.set_ylabel("noisy − published, persons")
     finish(fig, ax, level_words(total.level))
     return svg(fig, name, f"Noisy minus published totals by size of the unit: {level_words(total.level)}")

@@ -55,7 +55,8 @@ def _grid(draws: Sequence[Measured]) -> dict[str, Any]:
     """Queries down, those of few answers first, levels across."""
     levels = list(dict.fromkeys(d.level for d in draws))
     queries = {d.query: d.answers for d in sorted(draws, key=lambda d: d.answers)}
-    return {"levels": levels, "queries": queries, "at": {(d.query, d.level): d for d in draws}}
+    titles = {d.query: d.title for d in draws}
+    return {"levels": levels, "queries": queries, "titles": titles, "at": {(d.query, d.level): d for d in draws}}
 
 
 def _total(a: Answers) -> dict[str, Any]:
@@ -111,7 +112,7 @@ def _listed(shown: Shown, level: str) -> dict[str, Any]:
         "groups": [(f"{a.title} ({a.records})", a.labels) for a in others],
         "rows": [
             (shown.spine.title(level, u), [_cells(a, u, 0) for a in totals],
-             [int(v) for a in others for v in a.published[u]])
+             [(int(v), i == 0) for a in others for i, v in enumerate(a.published[u])])
             for u in range(shown.spine.units(level))
         ],
     }  # fmt: skip

@@ -7,7 +7,7 @@ import pytest
 from das.model.not_private import WARNING, WITHOUT
 from das.model.result import ErrorRow
 from das.model.solution import Certificate
-from das.report import html
+from das.report import figures, html
 from das.report.template import clock, figure, upward
 from tests.report.parsed import Page
 
@@ -106,6 +106,22 @@ def test_numbers_stand_in_the_tables(page):
     assert re.search(r"Block group 244 3\.2e-07 2\.0e-06 3 1 81,500", text)
     assert re.search(r"estimate 1 min 20 s 1,210 MB", text)
     assert f"{len(rows())} rows" in text
+
+
+def test_what_is_long_is_wrapped_or_left_out_and_never_cut_by_the_edge():
+    """Every word beside an axis ends at the axis, and starts within the figure; labels of axes end with them."""
+    queries = ("total", "hispanic * cenrace * a_code_that_is_longer_than_any_line_may_be", "detailed")
+    named = {queries[1]: "Origin by Race by Something with a name that goes on and on and on, and further still"}
+    drawn = figures.queries_by_level(
+        [row("Ward", q, s, "all") for q in queries for s in ("nmf", "postprocessed")], named
+    )
+    ends = re.findall(r'<text style="font-size: 9px; text-anchor: end[^>]* x="([\d.]+)"[^>]*>([^<]*)</text>', drawn[0])
+    assert [text for _, text in ends] == ["mean absolute error, persons (log scale)", "Origin by Race by",
+                                          "Something with a name …", "detailed"]  # fmt: skip
+    width = float(re.search(r'viewBox="0 0 ([\d.]+)', drawn[0])[1])
+    for x, text in ends:
+        assert float(x) - 5 * len(text) >= 0  # Helvetica is narrower than that on the average
+        assert float(x) <= width
 
 
 def test_figures_are_inline_described_and_unambiguous(page):

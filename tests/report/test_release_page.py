@@ -82,6 +82,21 @@ def test_the_look_up_comes_first_and_speaks_in_words(public: str, secret: str) -
     assert "Group quarters (persons) hhgq" in Page(public).text
 
 
+def test_words_stand_for_codes_and_decimals_for_fractions(public: str, secret: str, run: Path) -> None:
+    rho = json.loads((run / "release" / "privacy.json").read_text())["rho"]["total"]
+    for text in (public, secret):
+        words = Page(text).text
+        assert "ρ = 2.6312" in words
+        assert rho not in words
+        assert "Voting age by Hispanic" in words  # the first line of a label of a figure
+        assert "Block group" in words
+    statement = Page((run / "release" / "privacy.html").read_text(encoding="utf-8")).text
+    assert "ρ = 2.6312" in statement
+    assert rho in statement
+    assert "Voting age by Hispanic origin by Race votingage * hispanic * cenrace 252" in Page(public).text
+    assert "Occupancy status detailed" in Page(secret).text
+
+
 def test_the_public_page_shows_nothing_that_the_release_does_not_hold(public: str, run: Path) -> None:
     for _, _, queries in data_of(public).values():
         for sides in queries.values():
