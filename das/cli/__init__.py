@@ -9,6 +9,7 @@ from das.cli.lazy import LazyGroup
 
 #: Each command, the module that defines it under its own name, and its line in ``das --help``.
 COMMANDS = {
+    "init": ("das.cli.init", "A first configuration from a table of your own."),
     "run": ("das.cli.running", "The whole pipeline, from records to a release and a report."),
     "check": ("das.cli.running", "Validate a configuration; print its cost, noise and margins of error."),
     "plan": ("das.cli.plan", "Margins of error for a budget, and the budget for margins of error."),

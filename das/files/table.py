@@ -180,11 +180,7 @@ def _batches(member: Member, meaning: Columns, encoding: str) -> Iterator[tuple[
     if member.base.endswith(".parquet"):
         yield from _parquet(member, meaning)
         return
-    refuse_encoding(member, encoding)
-    with member.open() as stream:
-        first = io.TextIOWrapper(stream, "utf-8-sig" if encoding == UTF_8 else encoding, "replace").readline(1 << 20)
-    delimiter = max(",|\t;", key=first.count)
-    names = next(csv.reader(io.StringIO(first), delimiter=delimiter), [])
+    delimiter, names = header(member, encoding)
     _check_names(names, meaning, member)
     kinds: dict[str, pa.DataType | None] = dict.fromkeys(names)
     kinds |= dict.fromkeys(meaning.texts, pa.string()) | dict.fromkeys(meaning.numbers, pa.int64())
@@ -192,6 +188,15 @@ def _batches(member: Member, meaning: Columns, encoding: str) -> Iterator[tuple[
     for batch in batches(member, Layout(delimiter, kinds, skip=1, quotes=True, encoding=encoding)):
         yield line, batch
         line += len(batch)
+
+
+def header(member: Member, encoding: str) -> tuple[str, list[str]]:
+    """What separates the columns of a text, and their names."""
+    refuse_encoding(member, encoding)
+    with member.open() as stream:
+        first = io.TextIOWrapper(stream, "utf-8-sig" if encoding == UTF_8 else encoding, "replace").readline(1 << 20)
+    delimiter = max(",|\t;", key=first.count)
+    return delimiter, next(csv.reader(io.StringIO(first), delimiter=delimiter), [])
 
 
 def _parquet(member: Member, meaning: Columns) -> Iterator[tuple[int, pa.RecordBatch]]:

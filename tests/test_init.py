@@ -1,0 +1,136 @@
+"""A configuration drafted from a table: it is checked and run as it stands, and says what was guessed."""
+
+from __future__ import annotations
+
+import random
+import tomllib
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner, Result
+
+from das import read_microdata
+from das.cli import main
+
+
+def das(*words: object) -> Result:
+    return CliRunner().invoke(main, [str(w) for w in words])
+
+
+def drafted(table: Path, *more: object) -> tuple[dict, str]:
+    out = table.with_suffix(".toml")
+    done = das("init", "--from", table, "--out", out, *more)
+    assert done.exit_code == 0, done.output
+    return tomllib.loads(out.read_text(encoding="utf-8")), done.output
+
+
+def rows(draw: random.Random, n: int = 300) -> list[dict[str, str]]:
+    """Villages in districts in regions; a seat cuts across the districts; an identifier, and a column that says nothing."""
+    out = []
+    for i in range(n):
+        region, district, village = draw.choice("NS"), draw.choice("12"), draw.choice("abc")
+        out.append({
+            "person_id": str(1000 + i), "region": region, "district": region + district,
+            "village": region + district + village, "seat": "east" if village == "a" else "west",
+            "sex": draw.choice(("female", "male")), "age": str(draw.randrange(12)), "born in": draw.choice(("here", "")),
+            "year": "2020",
+        })  # fmt: skip
+    return out
+
+
+def written(path: Path, table: list[dict[str, str]], encoding: str = "utf-8", delimiter: str = ",") -> Path:
+    lines = [table[0].keys(), *(r.values() for r in table)]
+    path.write_text("".join(delimiter.join(x) + "\n" for x in lines), encoding=encoding)
+    return path
+
+
+def test_a_draft_runs_at_once(tmp_path: Path) -> None:
+    table = written(tmp_path / "people.csv", rows(random.Random(1)))
+    spec, said = drafted(table)
+    assert spec["geography"]["levels"] == ["Country", "Region", "District", "Village"]
+    assert spec["data"]["columns"]["geography"] == {"Region": "region", "District": "district", "Village": "village"}
+    assert spec["schema"]["attributes"] == {
+        "seat": ["east", "west"], "sex": ["female", "male"], "age": [str(i) for i in range(12)],
+        "born_in": ["here", "unknown"],
+    }  # fmt: skip
+    assert spec["data"]["columns"]["attributes"] == {"born_in": "born in"}
+    assert spec["data"]["columns"]["missing"] == {"born_in": "unknown"}
+    assert "person_id: it has 300 values" in said
+    assert "year: it is the same in every row" in said
+    text = table.with_suffix(".toml").read_text()
+    assert "READ OFF THE DATA" in text
+    assert "public" in text
+    assert das("check", table.with_suffix(".toml")).exit_code == 0
+    done = das("run", table.with_suffix(".toml"), "--out", tmp_path / "run", "--quiet", "--set", "budget.rho=10000")
+    assert done.exit_code == 0, done.output
+    made = read_microdata(tmp_path / "run")
+    assert sorted(made["geocode"]) == sorted(r["village"] for r in rows(random.Random(1)))
+    assert (made["born_in"] == "unknown").sum() == sum(r["born in"] == "" for r in rows(random.Random(1)))
+
+
+def test_codes_that_repeat_counts_and_other_encodings(tmp_path: Path) -> None:
+    """Municipality 01 is in every province; a line stands for several persons; the names are in Latin-1."""
+    table = [
+        {"Provincia": p, "Municipio": m, "Sexo": s, "Educación": e, "n": str(i % 5)}
+        for i, (p, m, s, e) in enumerate(
+            (p, m, s, e) for p in ("A", "Ñ") for m in ("01", "02") for s in "HM" for e in ("sí", "no")
+        )
+    ]
+    path = written(tmp_path / "censo.csv", table, "latin-1", ";")
+    spec, said = drafted(path)
+    assert spec["data"]["encoding"] == "latin-1"
+    assert spec["data"]["columns"]["unique_within_parent"] is True
+    assert spec["data"]["columns"]["count"] == "n"
+    assert spec["schema"]["attributes"] == {"Sexo": ["H", "M"], "Educación": ["no", "sí"]}
+    assert "codes put together" in said
+    assert das("run", path.with_suffix(".toml"), "--out", tmp_path / "run", "--quiet").exit_code == 0
+
+
+def test_areas_across_the_tree(tmp_path: Path) -> None:
+    table = rows(random.Random(2))
+    for r in table:
+        r["ward"] = r.pop("seat")  # a name of places, between district and village in rank
+    spec, _ = drafted(written(tmp_path / "t.csv", table))
+    assert spec["geography"]["levels"] == ["Country", "Region", "District", "Village"]
+    assert spec["data"]["columns"]["areas"] == {"Ward": "ward"}
+
+
+def test_parquet_and_places_that_are_named(tmp_path: Path) -> None:
+    table = rows(random.Random(3), 60)
+    columns = {"unit": [r["village"] for r in table], "top": [r["region"] for r in table],
+               "level": [r["sex"] for r in table], "age": [int(r["age"]) for r in table]}  # fmt: skip
+    pq.write_table(pa.table(columns), tmp_path / "t.parquet")
+    assert das("init", "--from", tmp_path / "t.parquet", "--out", tmp_path / "no.toml").exit_code == 2
+    spec, _ = drafted(tmp_path / "t.parquet", "--geography", "top,unit")
+    assert spec["geography"]["levels"] == ["Country", "Top", "Unit"]
+    assert set(spec["schema"]["attributes"]) == {"level_", "age"}  # "level" is a column of published files
+    assert das("run", tmp_path / "t.toml", "--out", tmp_path / "run", "--quiet").exit_code == 0
+
+
+REFUSED = {
+    "no places": ("sex,age\nf,1\nm,2\n", "no column looks like one of places"),
+    "no attributes": ("village,person\nA,1\nB,1\n", "no column looks like an attribute"),
+    "no rows": ("village,sex\n", "has no records"),
+    "places missing": ("village,sex\nA,f\n,m\nB,m\n", "village has no value in 1 rows"),
+    "commas": ('village,sex\n"A, B",f\nC,m\n', "has the code 'A, B'"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_tables_that_no_draft_can_be_made_of(tmp_path: Path, name: str) -> None:
+    text, message = REFUSED[name]
+    (tmp_path / "t.csv").write_text(text)
+    done = das("init", "--from", tmp_path / "t.csv", "--out", tmp_path / "t.toml")
+    assert done.exit_code == 2
+    assert message in done.output
+    assert not (tmp_path / "t.toml").exists()
+
+
+def test_nothing_is_overwritten(tmp_path: Path) -> None:
+    table = written(tmp_path / "t.csv", rows(random.Random(4), 30))
+    (tmp_path / "t.toml").write_text("mine")
+    done = das("init", "--from", table, "--out", tmp_path / "t.toml")
+    assert done.exit_code == 2
+    assert (tmp_path / "t.toml").read_text() == "mine"
