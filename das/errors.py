@@ -6,17 +6,35 @@ matter (arguments, configuration, input), 3 where a run failed for another reaso
 
 from __future__ import annotations
 
+#: The most characters of each part of a message. Input is quoted in it, and may have any length.
+LONGEST = {"where": 300, "what": 1000, "remedy": 400}
+
 
 class DasError(Exception):
-    """The root. ``str(error)`` is one message for a person: ``where: what; remedy``."""
+    """The root. ``str(error)`` is one message for a person: ``where: what; remedy``, each of bounded length, without
+    characters that command a terminal."""
 
     exit_code = 3
 
     def __init__(self, what: str, *, where: object = None, remedy: str | None = None) -> None:
+        what = bounded(what, LONGEST["what"])
+        where = None if where is None else bounded(str(where), LONGEST["where"])
+        remedy = None if remedy is None else bounded(remedy, LONGEST["remedy"])
         self.what, self.where, self.remedy = what, where, remedy
         prefix = f"{where}: " if where is not None else ""
         suffix = f"\n  what to do: {remedy}" if remedy else ""
         super().__init__(f"{prefix}{what}{suffix}")
+
+
+def bounded(text: str, most: int) -> str:
+    """``text`` with its middle left out where it is longer; control characters but ends of lines as their codes.
+
+    >>> bounded("abcdefghijklmnopqrstuvwxyz", 11), bounded("a\\x1b[2J", 99)
+    ('abcdef[...]vwxyz', 'a\\\\x1b[2J')
+    """
+    if len(text) > most:
+        text = f"{text[: most - most // 2]}[...]{text[-(most // 2) :]}"
+    return "".join(c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in text)
 
 
 class UserError(DasError):

@@ -15,7 +15,7 @@ from das import release_report
 from das import spec as specification
 from das.engine import Progress, Silent, executor, refuse_within_import
 from das.errors import ReleaseError, UserError
-from das.files import published_layout, run_directory
+from das.files import published_layout, run_directory, statement
 from das.files.adoption import adopt
 from das.files.run_directory import RunDirectory
 from das.model.histogram import Histogram
@@ -23,7 +23,7 @@ from das.model.not_private import marked
 from das.model.release import Release
 from das.model.result import ErrorRow
 from das.post import Certificates, Opened, estimate, open_release, publish
-from das.report.privacy import privacy_page
+from das.seal import seal
 from das.spec import RunSpec
 from das.stages import Stages
 from das.version import __version__
@@ -88,8 +88,7 @@ def _estimate_from(
         with stages("take over"):
             adopt(release, directory.release)
     run_directory.write_text(directory.release / "spec.toml", specification.dump(opened.spec))
-    run_directory.write_json(directory.release / "privacy.json", privacy)
-    run_directory.write_text(directory.release / "privacy.html", privacy_page(privacy, opened.spec.run.name))
+    seal(directory.release, privacy, opened.spec.run.name)
     _, certificates = post_process(opened, directory.release, pool, stages, progress)
     said: dict[str, object] = {
         "name": opened.spec.run.name,
@@ -120,9 +119,10 @@ def _changed(spec: RunSpec, changes: Sequence[str]) -> RunSpec:
 
 def _restated(opened: Opened) -> dict[str, Any]:
     """The privacy statement, with the digest of the specification as it will be written."""
-    said, path = run_directory.read_json(opened.folder / "privacy.json"), opened.folder / "spec.toml"
-    if not isinstance(digests := said.get("digests"), dict):
+    said, path = statement.read(opened.folder), opened.folder / "spec.toml"
+    if "measured" in said:
         return said
+    digests = said["digests"]
     if digests.get("spec.toml") != run_directory.digest(path):
         raise ReleaseError("is not the one of which privacy.json has the digest", where=path,
                            remedy="the release is altered: get it again from where it was published")  # fmt: skip
@@ -151,6 +151,8 @@ def post_process(opened: Opened, out: Path, pool: Executor, stages: Stages, prog
         with stages("report of the release"):
             progress.stage("report of the release", None)
             release_report.write(opened, release_report.shown(opened, published), out)
+    with stages("seal"):
+        seal(out, statement.read(out), opened.spec.run.name)
     return published, certificates
 
 

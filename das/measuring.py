@@ -18,7 +18,7 @@ from das.errors import PrivacyError, ReleaseError, UserError
 from das.files import nmf, run_directory
 from das.files import spine as spine_file
 from das.files.adoption import adopt
-from das.files.ledger import LedgerFile, digest_of, digests
+from das.files.ledger import LedgerFile, digest_of
 from das.files.run_directory import RunDirectory
 from das.measure import measure
 from das.model.budget import Event, Ledger
@@ -26,7 +26,7 @@ from das.model.not_private import marked
 from das.model.spine import Spine
 from das.noise import entropy
 from das.preparation import Prepared
-from das.report.privacy import privacy_page
+from das.seal import seal
 from das.spec import RunSpec
 from das.stages import Stages
 
@@ -73,12 +73,9 @@ def measure_release(
     noise = _entropy(spec)
     with stages("measure"):
         events, lost = _measured(spec, prepared, directory, noise, progress, accept_spent)
-    privacy = statement(
-        spec.terms, Drawn(events, lost), invariants(prepared.constraints), noise.name, noise.private, prepared.notes,
-        digests(directory.release, LedgerFile(directory.ledger).attempts()),
-    )  # fmt: skip
-    run_directory.write_json(directory.release / "privacy.json", privacy)
-    run_directory.write_text(directory.release / "privacy.html", privacy_page(privacy, spec.run.name))
+    said = statement(spec.terms, Drawn(events, lost), invariants(prepared.constraints), noise.name, noise.private,
+                     prepared.notes)  # fmt: skip
+    privacy = seal(directory.release, said, spec.run.name, LedgerFile(directory.ledger).attempts())
     return Measured(began, noise.name, noise.private, privacy)
 
 

@@ -25,6 +25,7 @@ from das.estimate.modes import Modes
 from das.estimate.topdown import estimate_children, estimate_root
 from das.files import microdata, microdata_reading, nmf, published_tables, run_directory
 from das.files import spine as spine_file
+from das.files import statement as privacy_statement
 from das.files.estimates import folder_of
 from das.files.release_source import open_source
 from das.full_information import Collapsed, collapse, write_estimates
@@ -83,10 +84,8 @@ class Opened:
 
     def _check_constraints(self, universe: Universe, found: Mapping[str, Mapping[str, object]]) -> None:
         """The constraints that the privacy statement lists are those of the files."""
-        statement = run_directory.read_json(self.folder / "privacy.json")
-        listed = {
-            (c["level"], c["constraint"]) for c in statement["outside_the_guarantee"] if c["universe"] == universe.name
-        }
+        outside = privacy_statement.read(self.folder)["outside_the_guarantee"]
+        listed = {(c["level"], c["constraint"]) for c in outside if c["universe"] == universe.name}
         there = {(level, name) for level, names in found.items() for name in names}
         for level, name in sorted(listed ^ there):
             where = run_directory.nmf_folder(self.folder, universe.name)

@@ -11,6 +11,7 @@ from typing import Any
 
 from das.accounting import margins
 from das.files import run_directory
+from das.files import statement as privacy_statement
 from das.model.histogram import Histogram
 from das.post import Opened
 from das.report.answers import Shown, World, gather
@@ -24,7 +25,7 @@ NAME = "report.html"
 
 def shown(release: Opened, published: Mapping[str, Mapping[str, Histogram]]) -> Shown:
     """What the pages show of a release; ``published`` are its counts by universe and level."""
-    privacy = run_directory.read_json(release.folder / "privacy.json")
+    privacy = privacy_statement.read(release.folder)
     spec, spine = release.spec, release.spine
     worlds = [
         World(u.name, u.schema, u.plan, published[u.name], release.source(u), _exact(privacy, u.name, spine.levels))
@@ -35,7 +36,7 @@ def shown(release: Opened, published: Mapping[str, Mapping[str, Histogram]]) -> 
 
 def write(release: Opened, what: Shown, out: Path) -> None:
     """Write the page under ``out``."""
-    privacy, spec = run_directory.read_json(release.folder / "privacy.json"), release.spec
+    privacy, spec = privacy_statement.read(release.folder), release.spec
     draws = {u.name: _draws(release, u) for u in spec.universes}
     said = [*privacy.get("what_this_means", ()), *privacy.get("notes", ())]
     page = release_html(what, facts(spec.run.name, spec.persons.schema, privacy), draws, says=said,

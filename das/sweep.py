@@ -22,6 +22,7 @@ from das.engine import Progress, Silent, executor, refuse_within_import
 from das.errors import SpecError
 from das.evaluate import paired, summary
 from das.files import errors_csv, sweep_csv
+from das.files import statement as privacy_statement
 from das.files.run_directory import (
     RunDirectory,
     check_sweep,
@@ -223,7 +224,7 @@ def _statement(spec: RunSpec, runs: Sequence[_Run]) -> dict[str, Any]:
     """What each run has spent, and all together: exact sums of their own privacy statements, each noise once."""
     mechanism = spec.persons.plan.mechanism
     currency = mechanism.currency
-    statements: list[Mapping[str, Any]] = [read_json(r.statement) for r in runs]
+    statements: list[Mapping[str, Any]] = [privacy_statement.read(r.directory.release) for r in runs]
     noise_of = _shared(runs)
     lines = [
         {"run": r.directory.root.name, "method": r.method, "repeat": r.repeat, "private": s["private"],

@@ -21,13 +21,18 @@ from das.accounting import statement as stated
 from das.errors import ReleaseError
 from das.files import nmf, run_directory
 from das.files import spine as spine_file
+from das.files import statement as privacy_statement
 from das.files.json_lines import Key, line_of
 from das.files.ledger import LedgerFile, digests
+from das.files.statement import NAME, PAGE, own_digest
 from das.model.budget import Event, Mechanism, Neighbours
 from das.noise import discrete_gaussian, discrete_laplace, entropy
+from das.seal import page, software
 from das.spec import RunSpec, parse
 
 ALTERED = "the release is altered: get it again from where it was published"
+#: What is not a function of the ledger and the specification: held against something else, or believed.
+_NOT_RECOMPUTED = ("what_this_means", "digests", "software")
 #: Relative difference of floats that another machine may give.
 CLOSE = 1e-9
 
@@ -39,15 +44,7 @@ def check(release: Path) -> list[dict[str, Any]]:
     Measurements of another publisher have no ledger; their files are held against the list ``measured``, which is
     returned then.
     """
-    try:
-        return _checked(release)
-    except (KeyError, TypeError, ValueError, ZeroDivisionError) as error:
-        raise ReleaseError(f"this is no privacy statement ({type(error).__name__}: {error})",
-                           where=release / "privacy.json", remedy=ALTERED) from None  # fmt: skip
-
-
-def _checked(release: Path) -> list[dict[str, Any]]:
-    statement = run_directory.read_json(release / "privacy.json")
+    statement = privacy_statement.read(release)
     spine = spine_file.read(release / "spine.parquet")
     foreign = "measured" in statement
     lines: Sequence[Mapping[str, Any]] = statement["measured" if foreign else "ledger"]
@@ -102,19 +99,45 @@ def statement(release: Path) -> dict[str, Any]:
     path = release / "privacy.json"
     spec, made = drawn(release)
     check(release)
-    said = run_directory.read_json(path)
+    said = privacy_statement.read(release)
     _check_constraints(release, spec, said)
     source = _source(spec)
-    again = stated.statement(spec.terms, made, said["outside_the_guarantee"], source.name, source.private, (),
-                             digests(release))  # fmt: skip
+    again = stated.statement(spec.terms, made, said["outside_the_guarantee"], source.name, source.private)
     own_words = again.pop("what_this_means")
     if lost := [x for x in own_words if x not in said.get("what_this_means", ())]:
         raise ReleaseError(f"it does not say: {lost[0]}", where=path,
                            remedy=f"{ALTERED}; or check it with the version of das that stated it")  # fmt: skip
-    for at, expected, found in _differences(again, {k: v for k, v in said.items() if k != "what_this_means"}, ()):
+    recomputed = {k: v for k, v in said.items() if k not in _NOT_RECOMPUTED}
+    for at, expected, found in _differences({k: again[k] for k in again if k not in _NOT_RECOMPUTED}, recomputed, ()):
         raise ReleaseError(f"{'.'.join(map(str, at))} is {found}, and computed again {expected}",
                            where=_place(path, at), remedy=ALTERED)  # fmt: skip
+    _check_seal(release, said)
+    if same_software(said) and page(said, spec.run.name) != run_directory.read_text(release / PAGE, "page"):
+        raise ReleaseError("is not the page of this statement, written again", where=release / PAGE, remedy=ALTERED)
     return said
+
+
+def same_software(said: Mapping[str, Any]) -> bool:
+    """Whether the page could be written again: its bytes depend on who writes it."""
+    return said["software"] == software()
+
+
+def _check_seal(release: Path, said: Mapping[str, Any]) -> None:
+    """Every file of the release is there, and is the one of which the statement has the digest; and there is no other."""
+    found = digests(release) | {NAME: own_digest(said)}
+    if (release / PAGE).is_file():
+        found[PAGE] = run_directory.digest(release / PAGE)
+    for name in sorted({*said["digests"], *found}):
+        listed, here = said["digests"].get(name), found.get(name)
+        if here is None:
+            raise ReleaseError(f"there is no {name}, of which the statement has the digest", where=release,
+                               remedy=ALTERED)  # fmt: skip
+        if listed is None:
+            raise ReleaseError(f"{name} is in the release, and not in its statement", where=release,
+                               remedy=f"finish an interrupted run with --resume; take away what was added; or {ALTERED}")  # fmt: skip
+        if listed != here:
+            raise ReleaseError(f"digests.{name} is {listed}, and computed again {here}",
+                               where=_place(release / NAME, ("digests", name)), remedy=ALTERED)  # fmt: skip
 
 
 def _place(path: Path, at: tuple[Key, ...]) -> str:
@@ -125,7 +148,7 @@ def _place(path: Path, at: tuple[Key, ...]) -> str:
 def drawn(release: Path) -> tuple[RunSpec, stated.Drawn]:
     """The specification of a release, and the events of its ledger: each draw of the plan once, kept, and what
     interrupted attempts drew. Raises :class:`ReleaseError` where there is no ledger, or it is not of this plan."""
-    if "measured" in run_directory.read_json(release / "privacy.json"):
+    if "measured" in privacy_statement.read(release):
         raise ReleaseError("these measurements came from another publisher: there is no ledger of them", where=release,
                            remedy="`das nmf verify` checks the files; the guarantee is its publisher's to state")  # fmt: skip
     if missing := [n for n in ("ledger.jsonl", "spec.toml", "spine.parquet") if not (release / n).is_file()]:

@@ -41,11 +41,13 @@ LAYERS: Mapping[str, set[str]] = {
     "files": VALUES | {"microdata", "tables"},  # what is written is a stage's value
     "engine": VALUES,
     "stages": VALUES,
-    "verify": VALUES | {"files", "noise", "accounting", "spec"},  # the whole statement, computed again
+    "seal": VALUES | {"files", "report", "version"},  # the statement digests what is beside it
+    "verify": VALUES | {"files", "noise", "accounting", "spec", "seal"},  # the whole statement, computed again
     "full_information": VALUES | {"spec", "estimate", "files", "engine"},
     "post": VALUES | {"spec", "geography", "estimate", "rounding", "tables", "files", "engine", "full_information"},
     "release_report": VALUES | {"spec", "files", "accounting", "report", "post"},
-    "from_release": VALUES | {"version", "spec", "files", "engine", "stages", "report", "post", "release_report"},
+    "from_release": VALUES
+    | {"version", "spec", "files", "engine", "stages", "report", "post", "release_report", "seal"},
 }
 #: These bring the parts together and may import any, but one another only downwards.
 TOP = ["preparation", "measuring", "assessment", "pipeline", "sweep", "console", "cli", "__main__", "__init__"]
@@ -64,7 +66,7 @@ LIBRARIES: Mapping[str, set[str]] = {
     "matplotlib": {"report"},
     "jinja2": {"report"},
     "markupsafe": {"report"},
-    "pydantic": {"spec"},
+    "pydantic": {"spec", "files"},
     "tomli_w": {"spec"},
     "cryptography": {"noise"},
     "pooch": {"files"},

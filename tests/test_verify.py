@@ -9,6 +9,8 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from das import pipeline, spec, verify
@@ -17,6 +19,8 @@ from das.accounting.statement import statement
 from das.errors import ReleaseError, UserError
 from das.files import published_layout, run_directory, simulate_1940, simulate_2010
 from das.files.ledger import LedgerFile, digests
+from das.files.statement import own_digest
+from das.seal import seal
 from das.spec import dump, parse
 from tests.spec.test_parse import BASE
 
@@ -39,6 +43,12 @@ def finished(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def copied(finished: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(finished, tmp_path / "copied"))
+
+
+def sealed(release: Path) -> None:
+    """As one writes it who alters with care: every digest and the page are those of what is there."""
+    said = json.loads((release / "privacy.json").read_text(encoding="utf-8"))
+    seal(release, said, parse((release / "spec.toml").read_text(encoding="utf-8"), where="c").run.name)
 
 
 def refused(release: Path, *words: str) -> str:
@@ -107,7 +117,9 @@ def nudge(path: tuple[Any, ...], value: Any) -> Change:
     (("neighbours",), "cousins", ["no privacy statement", "cousins"]),
     (("mechanism",), "geometric", ["no privacy statement"]),
     (("target", "epsilon"), "1", ["target.epsilon is 1", "again 2"]),
-    (("digests", "spec.toml"), "0" * 64, ["digests.spec.toml"]),
+    (("digests", "spec.toml"), "0" * 64, ["digests.privacy.json is"]),
+    (("digests", "privacy.html"), "0" * 64, ["digests.privacy.html is"]),
+    (("software", "das"), "0", ["digests.privacy.json is"]),
     (("what_this_means",), [], ["does not say", "called neighbours"]),
     (("extra",), 1, ["extra is 1", "again None"]),
     (("outside_the_guarantee",), [], ["total", "in the files, and not in the statement"]),
@@ -125,9 +137,9 @@ def test_the_line_is_that_of_the_fault(copied: Path) -> None:
 
 def test_a_number_that_is_gone(copied: Path) -> None:
     alter(copied, lambda v: v["guarantee"]["persons"].pop("implied_epsilon"))
-    refused(copied, "guarantee.persons.implied_epsilon is None")
-    alter(copied, lambda v: v.pop("ledger"))
-    refused(copied, "no privacy statement", "ledger")
+    refused(copied, "no privacy statement (guarantee.persons.implied_epsilon: Field required)")
+    alter(copied, lambda v: (v.pop("ledger"), v["guarantee"]["persons"].update(implied_epsilon=0.1)))
+    refused(copied, "no privacy statement (ledger: Field required)")
 
 
 def test_rounding_of_another_machine_is_no_fault(copied: Path) -> None:
@@ -137,6 +149,7 @@ def test_rounding_of_another_machine_is_no_fault(copied: Path) -> None:
         row["zcdp-tight"] *= 1 + 1e-11
 
     alter(copied, change)
+    sealed(copied)
     assert verify.statement(copied)["ledger"]
 
 
@@ -193,8 +206,8 @@ def test_what_was_lost_is_counted_and_verified(finished: Path, copied: Path) -> 
     chosen, drawn = verify.drawn(copied)
     assert [len(es) for es in drawn.lost.values()] == [1]
     said = json.loads((copied / "privacy.json").read_text(encoding="utf-8"))
-    new = statement(chosen.terms, drawn, said["outside_the_guarantee"], said["entropy"], True, (), digests(copied))
-    run_directory.write_json(copied / "privacy.json", new)
+    new = statement(chosen.terms, drawn, said["outside_the_guarantee"], said["entropy"], True)
+    seal(copied, new, chosen.run.name)
     assert Fraction(verify.statement(copied)["rho"]["total"]) > chosen.persons.plan.cost
 
 
@@ -257,3 +270,96 @@ def test_a_ledger_line_of_another_kind(copied: Path, line_: str) -> None:
     (copied / "ledger.jsonl").write_text(line_ + "\n")
     with pytest.raises(ReleaseError, match="line 1 cannot be understood"):
         verify.check(copied)
+
+
+# --- whatever else a release says --------------------------------------------------------------------------------
+
+
+def byte(path: Path, at: int) -> None:
+    data = bytearray(path.read_bytes())
+    data[at] ^= 1
+    path.write_bytes(bytes(data))
+
+
+def test_every_other_file_is_held_against_its_digest(finished: Path, tmp_path: Path) -> None:
+    names = sorted(str(p.relative_to(finished)) for p in finished.rglob("*") if p.is_file())
+    assert {"tables/T0_State.csv", "microdata/persons/part-00000.parquet", "privacy.html"} <= set(names)
+    for name in names:
+        copied = Path(shutil.copytree(finished, tmp_path / name.replace("/", "-")))
+        byte(copied / name, (copied / name).stat().st_size // 2)
+        refused(copied)
+        (copied / name).unlink()
+        refused(copied)
+
+
+def test_the_message_names_the_file(copied: Path) -> None:
+    (copied / "privacy.html").unlink()
+    refused(copied, "there is no privacy.html, of which the statement has the digest")
+    (copied / "privacy.html").write_text("<p>nothing is lost</p>", encoding="utf-8")
+    refused(copied, "digests.privacy.html is", line(copied, '"privacy.html"'))
+
+
+def test_a_file_that_was_added(copied: Path) -> None:
+    (copied / "tables" / "T9_State.csv").write_text("geocode,total\n", encoding="utf-8")
+    refused(copied, "tables/T9_State.csv is in the release, and not in its statement", "--resume")
+
+
+def test_a_page_that_says_something_else_with_its_digest(copied: Path) -> None:
+    """The digests were altered too: the page is written again from the statement."""
+    path, said = copied / "privacy.html", json.loads((copied / "privacy.json").read_text(encoding="utf-8"))
+    path.write_text(path.read_text(encoding="utf-8").replace("ledger", "books"), encoding="utf-8")
+    said["digests"]["privacy.html"] = run_directory.digest(path)
+    said["digests"]["privacy.json"] = own_digest(said)
+    run_directory.write_json(copied / "privacy.json", said)
+    refused(copied, "privacy.html", "is not the page of this statement")
+    said["software"]["matplotlib"] = "3.0"  # another version would have written it otherwise: then the digest must do
+    said["digests"]["privacy.json"] = own_digest(said)
+    run_directory.write_json(copied / "privacy.json", said)
+    assert not verify.same_software(verify.statement(copied))
+
+
+@pytest.mark.parametrize("name", ["spine.parquet", "nmf/State.parquet/DPQuery", "nmf/Enumdist.parquet/DPQuery"])
+def test_rows_that_are_there_twice(copied: Path, name: str) -> None:
+    path = copied / name
+    path = path if path.is_file() else next(path.rglob("*.parquet"))
+    table = pq.read_table(path)
+    pq.write_table(pa.concat_tables([table, table.slice(0, 1)]), path)
+    refused(copied)
+    sealed(copied)
+    refused(copied)
+
+
+@pytest.mark.parametrize("pick", [lambda lines: lines, lambda lines: lines[-3:], lambda lines: lines[:1]])
+def test_ledger_lines_that_are_there_twice(copied: Path, pick: Callable[[list[str]], list[str]]) -> None:
+    path = copied / "ledger.jsonl"
+    lines = path.read_text(encoding="utf-8").splitlines()
+    path.write_text("\n".join([*lines, *pick(lines)]) + "\n", encoding="utf-8")
+    refused(copied)
+
+
+def test_a_figure_in_its_last_digit(copied: Path) -> None:
+    """Within what another machine may round otherwise, and still not as it was written."""
+
+    def change(v: dict[str, Any]) -> None:
+        v["guarantee"]["persons"]["epsilon"][1]["zcdp-tight"] += 1e-13
+
+    alter(copied, change)
+    refused(copied, "digests.privacy.json")
+
+
+@pytest.mark.parametrize("text, says", [
+    ('{"private": true, "private": false}', "'private' is there twice"),
+    ('{"private": NaN}', "NaN is no number"),
+    ('{"rho": {"total": "1/0"}}', "no privacy statement"),
+    ("[" * 100_000, "cannot be read"),
+    ('{"rho": ' + "1" * 5000 + "}", "cannot be read"),
+])  # fmt: skip
+def test_texts_that_are_no_statement(copied: Path, text: str, says: str) -> None:
+    (copied / "privacy.json").write_text(text, encoding="utf-8")
+    assert len(refused(copied, says)) < 2000
+
+
+@pytest.mark.parametrize("value", ["1/0", "0", "-1/2", "0.5", "1e-999999999", "9" * 5000, 0.25, None, ["1"]])
+def test_odd_fractions(copied: Path, value: Any) -> None:
+    alter(copied, nudge(("ledger", 0, "sigma_sq"), value))
+    assert len(refused(copied, "no privacy statement (ledger.0.sigma_sq")) < 2000

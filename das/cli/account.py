@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -17,6 +18,20 @@ from das.console import account_tables, console, promises_of
 from das.errors import UserError
 from das.model.budget import Draw, Event
 from das.model.not_private import PLANNED, WARNING, marked
+
+
+def checked(said: Mapping[str, Any]) -> str:
+    """What verification has shown of a release, and what it has not."""
+    again = verification.same_software(said)
+    made = ", ".join(f"{k} {v}" for k, v in said["software"].items())
+    return (
+        "  computed again: every cost, every epsilon and every single change, from ledger.jsonl and spec.toml; every "
+        f"measurement file against the ledger{'; privacy.html, from privacy.json' if again else ''}\n"
+        "  held against their digests: all other files; there is none beside them"
+        + ("" if again else f"\n  not written again: privacy.html, which {made} wrote")
+        + "\n  not shown: that the noise was drawn as stated, nor who wrote the digests; `das estimate --from` makes "
+        "microdata and tables again from the measurements"
+    )
 
 
 class _PathFirst(click.Group):
@@ -87,4 +102,5 @@ def verify(run_dir: Path, as_json: bool) -> None:
     warn(said["private"])
     click.echo(f"{len(said['ledger'])} draws, {len(said['digests'])} digests: the privacy statement is right; "
                f"total {total} (about {float(Fraction(total)):.6g})")  # fmt: skip
+    click.echo(checked(said))
     console().print("\n".join(promises_of(said)), highlight=False)

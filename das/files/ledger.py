@@ -22,6 +22,9 @@ from das.errors import ReleaseError
 from das.files.run_directory import digest, nmf_folder
 from das.model.budget import Event, Mechanism
 
+#: The files of a release that are its statement.
+STATEMENT = ("privacy.json", "privacy.html")
+
 
 @dataclass
 class Attempt:
@@ -152,14 +155,15 @@ def digest_of(folder: Path) -> str:
 
 
 def digests(release: Path, attempts: Iterable[Attempt] = ()) -> dict[str, str]:
-    """SHA-256 of what a privacy statement stands on: the files ``spec.toml``, ``spine.parquet`` and
-    ``ledger.jsonl``, and every folder of measurements and constraints. Measurements that are among ``attempts``
-    are not read again."""
+    """SHA-256 of all that a release holds beside its privacy statement: of every folder of measurements and of
+    constraints, and of every other file. Measurements that are among ``attempts`` are not read again."""
     known = {
         nmf_folder(release, a.universe) / f"{a.level}.parquet" / "DPQuery": a.digest
         for a in attempts if a.digest is not None
     }  # fmt: skip
-    files = [release / name for name in ("spec.toml", "spine.parquet", "ledger.jsonl")]
     folders = sorted(p for kind in ("DPQuery", "Constraint") for p in release.glob(f"nmf*/*.parquet/{kind}"))
-    found = {p: digest(p) for p in files if p.is_file()} | {p: known.get(p) or digest_of(p) for p in folders}
+    inside = set(folders)
+    files = sorted(p for p in release.rglob("*") if p.is_file() and not inside & {*p.parents})
+    stated = [p for p in files if p.parent != release or (not p.name.startswith(".") and p.name not in STATEMENT)]
+    found = {p: known.get(p) or digest_of(p) for p in folders} | {p: digest(p) for p in stated}
     return {str(p.relative_to(release)): sha256 for p, sha256 in found.items()}

@@ -239,5 +239,6 @@ def _privacy(
             for m in measured for q in m.queries if q.name in m.variances
         ],
         "ledger": [],
+        "digests": {},
         "notes": list(notes),
     }  # fmt: skip

@@ -177,7 +177,7 @@ def is_private(path: Path) -> bool:
 
 def read_json(path: Path) -> dict[str, Any]:
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
+        value = json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=_once, parse_constant=_refused)
     except (OSError, ValueError, RecursionError) as error:
         raise ReleaseError(
             f"cannot be read ({error})", where=path, remedy="is this the folder of a finished run?"
@@ -185,6 +185,18 @@ def read_json(path: Path) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise ReleaseError("is not a JSON object", where=path, remedy="is this the folder of a finished run?")
     return value
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object whose keys differ: of two values for one key, a reader might see the other."""
+    out = dict(pairs)
+    if len(out) < len(pairs):
+        raise ValueError(f"the key {next(k for k, v in pairs if out[k] is not v)!r} is there twice")
+    return out
+
+
+def _refused(value: str) -> float:
+    raise ValueError(f"{value} is no number")
 
 
 def digest(path: Path) -> str:
