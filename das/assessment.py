@@ -73,10 +73,7 @@ def evaluate_run(
     ``area,block`` of areas off the spine, which joins those that the run knows."""
     directory = RunDirectory(run)
     opened, known = truth_of(run)
-    counts: dict[str, dict[str, Histogram]] = {}
-    for u in opened.spec.universes:
-        h = microdata_reading.read(directory.release / "microdata" / u.name, u.schema, opened.spine.codes[-1])
-        counts[u.name] = {lv: x.open("published") for lv, x in upward(Confidential(h), opened.spine).items()}
+    counts = published_of(opened, [u.name for u in opened.spec.universes])
     kinds = list(areas_file.read(directory.errors.parent / "areas.parquet"))
     if areas is not None:
         new = areas_file.read_csv(areas, opened.spine.levels[-1], opened.spine.codes[-1])
@@ -86,6 +83,16 @@ def evaluate_run(
         kinds = [*(k for k in kinds if k.kind != new.kind), new]
     held = Assessed(opened.spine, known, counts, kinds)
     return assess(opened.spec, directory, held, progress or Silent())
+
+
+def published_of(release: Opened, universes: Sequence[str]) -> dict[str, dict[str, Histogram]]:
+    """The published counts of every level, by universe, from the microdata of a release."""
+    out = {}
+    for u in release.spec.universes:
+        if u.name in universes:
+            h = microdata_reading.read(release.folder / "microdata" / u.name, u.schema, release.spine.codes[-1])
+            out[u.name] = {lv: x.open("published") for lv, x in upward(Confidential(h), release.spine).items()}
+    return out
 
 
 def truth_of(run: Path) -> tuple[Opened, dict[str, Truth]]:

@@ -15,7 +15,7 @@ from das.accounting.margins import PlanRow
 from das.evaluate import Headline
 from das.model.budget import Plan
 from das.model.not_private import WITHOUT
-from das.model.result import Comparison
+from das.model.result import Comparison, DifferenceRow, TwoErrorsRow
 from das.report.privacy import bound
 
 #: Columns of output that goes to no terminal.
@@ -90,6 +90,32 @@ def compare_table(rows: Sequence[Comparison], title: str) -> Table:
         numbers = (r.mae_noisy, r.mae_theory, r.mae_published, r.ratio, r.bias_noisy, r.bias_published)
         cells = ["–" if x is None else f"{x:,.3f}" for x in numbers]
         table.add_row(r.level, r.query, *([r.bin] if by_size else []), f"{r.n:,}", *cells, between)
+    return table
+
+
+def two_table(rows: Sequence[TwoErrorsRow] | Sequence[DifferenceRow], title: str) -> Table:
+    """Two estimates side by side, a line for each level and query."""
+    table = Table(title=title, title_justify="left")
+    for name in ("level", "query"):
+        table.add_column(name, no_wrap=True)
+    errors = ("answers", "MAE of A", "of B", "B less A", "at 95 %", "bias of A", "of B")
+    apart = ("answers", "differ", "mean |B - A|", "root mean square", "largest", "mean B - A")
+    for name in errors if rows and isinstance(rows[0], TwoErrorsRow) else apart:
+        table.add_column(name, justify="right", no_wrap=True)
+    previous = None
+    for r in rows:
+        if previous not in (None, r.level):
+            table.add_section()
+        previous = r.level
+        if isinstance(r, TwoErrorsRow):
+            low, high = r.difference_low, r.difference_high
+            between = "–" if low is None or high is None else f"{low:,.3f} to {high:,.3f}"
+            cells = [f"{r.mae_a:,.3f}", f"{r.mae_b:,.3f}", f"{r.difference:,.3f}", between, f"{r.bias_a:,.3f}",
+                     f"{r.bias_b:,.3f}"]  # fmt: skip
+        else:
+            cells = [f"{r.differ:,}", f"{r.mean_absolute:,.3f}", f"{r.root_mean_square:,.3f}", f"{r.largest:,.0f}",
+                     f"{r.mean:,.3f}"]  # fmt: skip
+        table.add_row(r.level, r.query, f"{r.n:,}", *cells)
     return table
 
 

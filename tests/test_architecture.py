@@ -50,7 +50,18 @@ LAYERS: Mapping[str, set[str]] = {
     | {"version", "spec", "files", "engine", "stages", "report", "post", "release_report", "seal"},
 }
 #: These bring the parts together and may import any, but one another only downwards.
-TOP = ["preparation", "measuring", "assessment", "pipeline", "sweep", "console", "cli", "__main__", "__init__"]
+TOP = [
+    "preparation",
+    "measuring",
+    "assessment",
+    "comparing",
+    "pipeline",
+    "sweep",
+    "console",
+    "cli",
+    "__main__",
+    "__init__",
+]
 
 #: Where each library may be used.
 LIBRARIES: Mapping[str, set[str]] = {

@@ -9,13 +9,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 from click.testing import CliRunner, Result
 
 from das import from_release, pipeline, spec
 from das.cli import main
 from das.errors import ReleaseError, UserError
-from das.files import simulate_2010
+from das.files import errors_csv, simulate_2010
 
 CHANGES = ("run.seed=5", "output.report=false")
 Das = Callable[..., Result]
@@ -29,12 +30,13 @@ def das(*args: object) -> Result:
 def world(tmp_path_factory: pytest.TempPathFactory, root: Path) -> Callable[..., Path]:
     """Makes a run of the redistricting configuration on a very small extract, from one seed."""
     folder = tmp_path_factory.mktemp("world")
-    simulate_2010.write(folder / "data", seed=1, states=1, persons=1000)
     text = (root / "configs" / "pl94-2010.toml").read_text(encoding="utf-8")
 
-    def made(name: str, *changes: str) -> Path:
-        out = folder / name
-        pipeline.run(spec.parse(text, where="c", overrides=(*CHANGES, *changes)), out, paths=[folder / "data"])
+    def made(name: str, *changes: str, people: int = 1) -> Path:
+        out, data = folder / name, folder / f"data{people}"
+        if not data.exists():
+            simulate_2010.write(data, seed=people, states=1, persons=1000)
+        pipeline.run(spec.parse(text, where="c", overrides=(*CHANGES, *changes)), out, paths=[data])
         return out
 
     return made
@@ -53,6 +55,12 @@ def informed(run: Path) -> Path:
     done = das("estimate", "--from", run, "--out", out, "--method", "full-information")
     assert done.exit_code == 0, done.output
     return out
+
+
+@pytest.fixture(scope="module")
+def whole(world: Callable[..., Path]) -> Path:
+    """A run by the other method, with the same noise. Nobody changes it."""
+    return world("whole", "estimation.method=full-information")
 
 
 def files(folder: Path) -> dict[str, bytes]:
@@ -88,12 +96,9 @@ def test_where_nothing_can_be_linked_it_is_copied(run: Path, tmp_path: Path, mon
     assert {p.stat().st_nlink for p in (tmp_path / "again").rglob("*.parquet") if p.is_file()} == {1}
 
 
-def test_another_method_gives_what_a_run_by_it_gives(
-    world: Callable[..., Path], run: Path, informed: Path, tmp_path: Path
-) -> None:
+def test_another_method_gives_what_a_run_by_it_gives(run: Path, informed: Path, whole: Path, tmp_path: Path) -> None:
     """With one seed the noise is one: whether the method was chosen before or after measuring, the release is the
     same, byte for byte. And back again."""
-    whole = world("whole", "estimation.method=full-information")
     assert files(informed / "release") == files(whole / "release")
     assert spec.parse((informed / "release" / "spec.toml").read_text(), where="i").estimation.method != "topdown"
     assert files(informed / "release") != files(run / "release")
@@ -162,3 +167,71 @@ def test_an_altered_specification_gets_no_new_digest(run: Path, tmp_path: Path) 
     with pytest.raises(UserError, match="settled"):
         from_release.estimate_from(run / "release", tmp_path / "new", changes=["budget.delta=1e-5"])
     assert said(run)["digests"]
+
+
+# --- two estimates side by side -------------------------------------------------------------------------------------
+
+
+def compared(*args: object) -> Any:
+    done = das("compare", *args, "--json")
+    assert done.exit_code == 0, done.output
+    return json.loads(done.output)
+
+
+def test_two_methods_are_held_against_the_truth(run: Path, informed: Path, whole: Path) -> None:
+    """Each side's errors are those that its own run has, or would have had; in the confidential part, and nowhere
+    else."""
+    before = files(run / "release"), files(informed)
+    told = compared(run, informed)
+    assert (files(run / "release"), files(informed)) == before
+    assert told["one_noise"] is True
+    assert told["private"] is False  # seeded
+    assert told["truth"] == str(run)
+    errors = [{(e.level, e.query): e for e in errors_csv.read(folder / "confidential" / "evaluation" / "errors.csv")
+               if (e.source, e.bin) == ("postprocessed", "all")} for folder in (run, whole)]  # fmt: skip
+    rows = told["rows"]["persons"]
+    assert {(r["level"], r["query"]) for r in rows} == set(errors[0])
+    for r in rows:
+        a, b = (e[r["level"], r["query"]] for e in errors)
+        assert (r["n"], r["mae_a"], r["mae_b"]) == (a.n, a.mae, b.mae)
+        assert (r["rmse_a"], r["rmse_b"], r["bias_a"], r["bias_b"]) == (a.rmse, b.rmse, a.bias, b.bias)
+        assert r["difference"] == pytest.approx(b.mae - a.mae)
+        if r["difference_low"] is not None:
+            assert r["difference_low"] <= r["difference"] <= r["difference_high"]
+    table = run / "confidential" / "evaluation" / f"compare-{run.name}-informed.csv"
+    assert [row["mae_b"] for row in rows] == pd.read_csv(table)["mae_b"].tolist()
+    back = compared(informed, run)["rows"]["units"]
+    assert [r["mae_a"] for r in back] == [r["mae_b"] for r in told["rows"]["units"]]
+    shown = das("compare", run, informed)
+    assert "the same noisy measurements" in shown.output
+    assert "confidential" in shown.output
+
+
+def test_without_the_truth_published_counts_are_compared(run: Path, informed: Path) -> None:
+    """From the releases alone; the tables say the same."""
+    before = files(run)
+    told = compared(run / "release", informed)
+    assert files(run) == before
+    assert told["truth"] is None
+    by = {(r["level"], r["query"]): r for r in told["rows"]["persons"]}
+    for level in ("County", "Tract", "Block"):
+        a, b = (pd.read_csv(f / "release" / "tables" / f"P1_{level}.csv")["P0010001"] for f in (run, informed))
+        r, d = by[level, "total"], b - a
+        assert (r["n"], r["differ"], r["largest"]) == (len(d), int((d != 0).sum()), d.abs().max())
+        assert r["mean_absolute"] == pytest.approx(d.abs().mean())
+        assert r["root_mean_square"] == pytest.approx((d**2).mean() ** 0.5)
+        assert r["mean"] == pytest.approx(d.mean())
+    assert any(r["differ"] for r in by.values())
+    assert all(r["differ"] == 0 for rows in compared(informed, informed)["rows"].values() for r in rows)
+    assert compared(run / "release", informed, "--truth", run)["rows"] == compared(run, informed)["rows"]
+
+
+def test_what_cannot_be_compared_is_refused(
+    run: Path, informed: Path, world: Callable[..., Path], tmp_path: Path
+) -> None:
+    other = world("other", "output.tables=false", people=2)
+    for args, words in (((run, other), "its places"), ((run, "--truth", run), "goes with two"),
+                        ((informed, informed, "--truth", informed), "no truth"), ((run, tmp_path), "spec.toml")):  # fmt: skip
+        done = das("compare", *args)
+        assert done.exit_code == 2
+        assert words in done.output, done.output

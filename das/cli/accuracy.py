@@ -10,7 +10,8 @@ import click
 from das.assessment import evaluate_run
 from das.cli.interruption import repeated, resumable
 from das.cli.options import PATH, config_argument, guarded, json_option, load, run_options, warn
-from das.console import Live, compare_table, console, headline_table
+from das.comparing import compare_two
+from das.console import Live, compare_table, console, headline_table, two_table
 from das.errors import UserError
 from das.evaluate import compared, headline
 from das.files import errors_csv
@@ -45,14 +46,43 @@ def evaluate(run_dir: Path, areas: Path | None, as_json: bool) -> None:
 
 
 @click.command()
-@click.argument("run_dir", type=PATH)
+@click.argument("run_dir", metavar="A", type=PATH)
+@click.argument("other", metavar="[B]", type=PATH, required=False)
+@click.option("--truth", type=PATH, help="With B: the run that holds the truth. Default: A or B, where it is one.")
 @json_option
 @guarded
-def compare(run_dir: Path, as_json: bool) -> None:
-    """Errors of the noisy measurements against those after post-processing, by level, query and size of the count.
+def compare(run_dir: Path, other: Path | None, truth: Path | None, as_json: bool) -> None:
+    """Of one run: errors of the noisy measurements against those after post-processing, by level, query and size of the
+    count; also drawn, in confidential/compare.html.
 
-    Also draws them: confidential/compare.html.
+    Of two runs, releases or estimates A and B: the errors of both side by side, by level and query, where the truth is
+    at hand (written beside the other errors of the run that has it), else how their published counts differ.
     """
+    if other is not None:
+        _compare_two(run_dir, other, truth, as_json)
+    elif truth is not None:
+        raise UserError("goes with two estimates, A and B", where="--truth")
+    else:
+        _compare_one(run_dir, as_json)
+
+
+def _compare_two(a: Path, b: Path, truth: Path | None, as_json: bool) -> None:
+    two = compare_two(a, b, truth)
+    if as_json:
+        said = {"a": str(a), "b": str(b), "one_noise": two.one_noise, "truth": str(two.truth) if two.truth else None,
+                "rows": {u: [vars(r) for r in rows] for u, rows in two.rows.items()}}  # fmt: skip
+        click.echo(json.dumps(marked(said, two.private)))
+        return
+    warn(two.private)
+    click.echo(f"A is {a}, B is {b}: estimates of {'the same' if two.one_noise else 'different'} noisy measurements.")
+    what = "errors (confidential)" if two.truth else "published counts, B against A"
+    for u, rows in two.rows.items():
+        console().print(two_table(rows, f"{called(u).capitalize()}: {what}"))
+    for path in two.written:
+        click.echo(f"written: {path}")
+
+
+def _compare_one(run_dir: Path, as_json: bool) -> None:
     directory = RunDirectory(run_dir)
     directory.require_truth()
     names = [u.name for u in open_release(directory.release).spec.universes]

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import click
 
-from das.cli.options import PATH, guarded, json_option, release_of, warn
+from das.cli.options import PATH, guarded, json_option, warn
 from das.console import console, records_table
 from das.files import nmf_frame
-from das.files.run_directory import is_private
+from das.files.run_directory import is_private, release_of
 from das.model.not_private import CELL, COLUMN, marked, marked_rows
 from das.verify import check as check_files
 

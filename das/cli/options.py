@@ -91,11 +91,6 @@ def load(config: Path, changes: tuple[str, ...]) -> RunSpec:
     return das.load_spec(config, changes, note=lambda said: click.echo(f"das: note: {said}", err=True))
 
 
-def release_of(path: Path) -> Path:
-    """The folder ``release/`` of a run, or the release itself."""
-    return path / "release" if (path / "release").is_dir() else path
-
-
 set_option = click.option("--set", "changes", multiple=True, metavar="KEY=VALUE",
                           help="Change a key of the configuration, such as budget.rho=1/2.")  # fmt: skip
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")

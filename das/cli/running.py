@@ -13,11 +13,11 @@ from das import from_release, pipeline
 from das.accounting import margins
 from das.accounting.statement import promises
 from das.cli.interruption import repeated, resumable
-from das.cli.options import PATH, config_argument, guarded, json_option, load, release_of, run_options, warn, warn_of
+from das.cli.options import PATH, config_argument, guarded, json_option, load, run_options, warn, warn_of
 from das.console import Live, console, headline_table, plan_table
 from das.errors import UserError
 from das.evaluate import headline
-from das.files.run_directory import is_private
+from das.files.run_directory import is_private, release_of
 from das.from_release import AFTERWARDS, Outcome
 from das.model.not_private import CELL, COLUMN, PLANNED, marked
 from das.model.universe import PERSONS

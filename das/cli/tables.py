@@ -12,10 +12,11 @@ from typing import IO, Any
 
 import click
 
-from das.cli.options import PATH, guarded, json_option, release_of, warn
+from das.cli.options import PATH, guarded, json_option, warn
 from das.console import Live, console, records_table
 from das.errors import UserError
 from das.files import table_export
+from das.files.run_directory import release_of
 from das.model.not_private import marked_rows
 from das.post import Opened, open_release
 from das.tables import Table

@@ -4,7 +4,8 @@ from das.evaluate.accuracy import EstimateSource, Headline, Published, evaluate,
 from das.evaluate.comparison import compared, paired, summary
 from das.evaluate.impossible import impossible
 from das.evaluate.tables import evaluate_tables
+from das.evaluate.two import differences, errors_of_two
 from das.model.result import CLASSES
 
-__all__ = ["CLASSES", "EstimateSource", "Headline", "Published", "compared", "evaluate", "evaluate_tables", "headline",
-           "impossible", "paired", "summary"]  # fmt: skip
+__all__ = ["CLASSES", "EstimateSource", "Headline", "Published", "compared", "differences", "errors_of_two", "evaluate",
+           "evaluate_tables", "headline", "impossible", "paired", "summary"]  # fmt: skip

@@ -108,7 +108,7 @@ class _Level:
                 found = np.isfinite(m.variance)
                 for v, k in zip(*np.unique(m.variance[found], return_counts=True), strict=True):
                     variances[float(v)] = variances.get(float(v), 0) + int(k)
-            for a, b in _chunks(start, stop, query.answers):
+            for a, b in chunks(start, stop, query.answers):
                 wanted = self.true.rows(a, b).answer(query)
                 post.add(self.out.rows(a, b).answer(query), wanted, home[a:b])
                 if is_measured:
@@ -125,7 +125,7 @@ class _Level:
         if source is None or query.name not in source.queries(self.level):
             return
         tally = Tally(int(home[-1]) + 1, real=True)
-        for a, b in _chunks(0, self.true.units, query.answers):
+        for a, b in chunks(0, self.true.units, query.answers):
             value, error = source.read(self.level, query.name, a, b)
             true = self.true.rows(a, b).answer(query)
             tally.add(value, true, home[a:b])
@@ -133,7 +133,8 @@ class _Level:
         yield from tally.rows(self.level, query.name, "estimates", persons, None)
 
 
-def _chunks(start: int, stop: int, answers: int) -> Iterator[tuple[int, int]]:
+def chunks(start: int, stop: int, answers: int) -> Iterator[tuple[int, int]]:
+    """Slices of units ``start:stop`` with about :data:`CHUNK` answers each."""
     units = max(1, CHUNK // answers)
     for a in range(start, stop, units):
         yield a, min(a + units, stop)

@@ -89,6 +89,10 @@ class RunDirectory:
         write_json(self.manifest, value)
         self.manifest.chmod(0o600)
 
+    def has_truth(self) -> bool:
+        """A run that has ended has the truth in its confidential part; a release, and an estimate from one, has not."""
+        return (self.confidential / "truth").is_dir()
+
     def require_truth(self) -> None:
         """Raises :class:`UserError` for a release that was estimated from another: it has no confidential part."""
         if self.manifest.is_file() and not self.confidential.exists():
@@ -161,6 +165,11 @@ def write_text(path: Path, text: str) -> None:
 
 def write_json(path: Path, value: Mapping[str, Any]) -> None:
     write_text(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+
+
+def release_of(path: Path) -> Path:
+    """The folder ``release/`` of a run, or the release itself."""
+    return path / "release" if (path / "release").is_dir() else path
 
 
 def is_private(path: Path) -> bool:

@@ -121,6 +121,42 @@ class Comparison:
 
 
 @dataclass(frozen=True)
+class TwoErrorsRow:
+    """Errors of two estimates, a and b, of one query at one level, over ``n`` (unit, answer) pairs.
+
+    ``difference`` is the MAE of b less that of a, with its interval at 95 % over clusters of siblings.
+    """
+
+    level: str
+    query: str
+    n: int
+    mae_a: float
+    mae_b: float
+    difference: float
+    difference_low: float | None
+    difference_high: float | None
+    rmse_a: float
+    rmse_b: float
+    bias_a: float
+    bias_b: float
+
+
+@dataclass(frozen=True)
+class DifferenceRow:
+    """How the published counts b differ from a, of one query at one level: ``differ`` of ``n`` answers do; mean and
+    root mean square of |b - a|, the largest, and the mean of b - a. Nothing in it depends on the truth."""
+
+    level: str
+    query: str
+    n: int
+    differ: int
+    mean_absolute: float
+    root_mean_square: float
+    largest: float
+    mean: float
+
+
+@dataclass(frozen=True)
 class SweepRow:
     """One line of a sweep: budget (rho or epsilon), method and number of the run, and a row of its errors."""
 
