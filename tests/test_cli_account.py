@@ -268,7 +268,6 @@ def test_a_plan_that_is_chosen_goes_into_the_configuration(das: Das, config: Pat
     (["--margin", "State:votingage=3"], ["State:votingage", "no such draw", "it measures total"]),
     (["--margin", "Ward:total=3"], ["the levels are US, State, Block"]),
     (["--margin", "State:total=3", "--margin", "State:total=4"], ["there twice"]),
-    (["--add", "State:total=1"], ["measured already"]),
     (["--add", "State:votingage=0"], ["not positive"]),
     (["--add", "State:votingage=x"], ["--add State:votingage=x", "not a number"]),
     (["--add", "State:age=1"], ["'age'"]),

@@ -40,24 +40,25 @@ def options(
     plan: Plan, schema: Schema, margins: Mapping[Place, int], added: Mapping[Place, Fraction], coverage: float
 ) -> list[Option]:
     """The plan as it is, and its alternatives: with each draw of ``margins`` as cheap as its margin allows, and the
-    draws of ``added`` at their costs; the same squeezed into the present total; and, for margins, the present shares
-    scaled until each margin holds.
+    draws of ``added`` at their costs (on top of what it costs, where a query is measured already); the same squeezed
+    into the present total; and, for margins, the present shares scaled until each margin holds.
 
-    Raises :class:`SpecError` for a level or query that there is not, or one to be added that is there already.
+    Raises :class:`SpecError` for a level or query that there is not.
     """
     out = [Option("now", "as the configuration has it", plan)]
     wished = {
         _draw(plan, schema, *place): least_cost(plan.mechanism, plan.neighbours, m, coverage)
         for place, m in margins.items()
     }
-    costs = {(d.level, d.query): wished.get(d, d.cost) for d in plan.draws} | _new(plan, schema, added)
+    more = _added(plan, schema, added)
+    costs = _sum({(d.level, d.query): wished.get(d, d.cost) for d in plan.draws}, more)
     if margins or added:
         changed = _plan(plan, costs)
         out.append(Option("others-unchanged", "as wished, the other draws as they are", changed))
         out.append(Option("same-total", "the same, all squeezed into the present total", changed.scaled(plan.cost)))
     if margins:
         factor = max(cost / d.cost for d, cost in wished.items())
-        base = _plan(plan, {(d.level, d.query): d.cost for d in plan.draws} | _new(plan, schema, added))
+        base = _plan(plan, _sum({(d.level, d.query): d.cost for d in plan.draws}, more))
         out.append(
             Option("all-scaled", "every draw scaled alike until the margins hold", base.scaled(base.cost * factor))
         )
@@ -108,18 +109,23 @@ def _draw(plan: Plan, schema: Schema, level: str, query: str) -> Draw:
     raise SpecError("the plan has no such draw", where=f"{level}:{query}", remedy=known)
 
 
-def _new(plan: Plan, schema: Schema, added: Mapping[Place, Fraction]) -> dict[Place, Fraction]:
-    """The draws to add, each checked to be new and at a level of the plan."""
+def _added(plan: Plan, schema: Schema, added: Mapping[Place, Fraction]) -> dict[Place, Fraction]:
+    """What is to be added, each at a level of the plan; a query that is measured there has the plan's spelling."""
+    out: dict[Place, Fraction] = {}
     for (level, query), cost in added.items():
         where, groupings = f"{level}:{query}", schema.query(query).groupings
         if not plan.at(level):
             raise SpecError(f"{level!r} is not a level", where=where,
                             remedy=f"the levels are {', '.join(dict.fromkeys(d.level for d in plan.draws))}")  # fmt: skip
-        if any(schema.query(d.query).groupings == groupings for d in plan.at(level)):
-            raise SpecError("this is measured already", where=where, remedy="ask for a margin instead (--margin)")
         if cost <= 0:
             raise SpecError(f"the cost is {cost}, not positive", where=where)
-    return dict(added)
+        same = (d.query for d in plan.at(level) if schema.query(d.query).groupings == groupings)
+        out = _sum(out, {(level, next(same, query)): cost})
+    return out
+
+
+def _sum(costs: Mapping[Place, Fraction], more: Mapping[Place, Fraction]) -> dict[Place, Fraction]:
+    return {place: costs.get(place, Fraction(0)) + more.get(place, Fraction(0)) for place in {**costs, **more}}
 
 
 def _plan(like: Plan, costs: Mapping[Place, Fraction]) -> Plan:

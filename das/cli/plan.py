@@ -32,7 +32,8 @@ from das.spec import RunSpec, budget_toml
 @click.option("--margin", "margins", multiple=True, metavar="LEVEL:QUERY=M",
               help="The margin of error that a query should have, such as Tract:total=5.")  # fmt: skip
 @click.option("--add", "added", multiple=True, metavar="LEVEL:QUERY=COST",
-              help="One more query at a level, at this rho (or epsilon), such as Tract:hispanic=1/100.")  # fmt: skip
+              help="One more query at a level, or more for one that is measured, at this rho (or epsilon), "
+              "such as Tract:hispanic=1/100.")  # fmt: skip
 @click.option(
     "--universe", default="persons", show_default=True, help="persons, housing, or the name of one under [universes]."
 )

@@ -99,8 +99,15 @@ def test_a_margin_that_is_kept_already_gives_budget_back() -> None:
 def test_a_query_is_found_however_it_is_spelt() -> None:
     changed = options(PLAN, PL94, {("Tract", "cenrace * hispanic"): 2}, {}, 0.95)[1].plan
     assert [d.query for d in changed.draws] == [d.query for d in PLAN.draws]
-    with pytest.raises(SpecError, match="measured already"):
-        options(PLAN, PL94, {}, {("Tract", "cenrace * hispanic"): Fraction(1)}, 0.95)
+
+
+def test_what_is_added_to_a_query_that_is_measured_joins_its_cost() -> None:
+    before = {(d.level, d.query): d.cost for d in PLAN.draws}
+    more = options(PLAN, PL94, {}, {("Tract", "cenrace * hispanic"): Fraction(1, 100)}, 0.95)[1].plan
+    changed = {(d.level, d.query): d.cost - before[d.level, d.query] for d in more.draws}
+    assert changed.pop(("Tract", "hispanic * cenrace")) == Fraction(1, 100)
+    assert set(changed.values()) == {0}
+    assert more.cost == PLAN.cost + Fraction(1, 100)
 
 
 @pytest.mark.parametrize("margins, added, words", [
