@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from das import release_report
+from das import dictionary, release_report
 from das import spec as specification
 from das.engine import Progress, Silent, executor, refuse_within_import
 from das.errors import ReleaseError, UserError
@@ -146,6 +146,7 @@ def post_process(opened: Opened, out: Path, pool: Executor, stages: Stages, prog
     with stages("microdata and tables"):
         for u in opened.spec.universes:
             publish(opened, u, results[u.name], out, progress)
+        run_directory.write_text(out / dictionary.NAME, dictionary.text(opened.spec, opened.spine))
     published = {name: r.histograms for name, r in results.items()}
     if opened.spec.output.report:
         with stages("report of the release"):

@@ -12,11 +12,13 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from das import dictionary
 from das.accounting import statement as stated
 from das.errors import ReleaseError
 from das.files import nmf, run_directory
@@ -101,6 +103,8 @@ def statement(release: Path) -> dict[str, Any]:
     check(release)
     said = privacy_statement.read(release)
     _check_constraints(release, spec, said)
+    if same_software(said):
+        _check_dictionary(release, spec)
     source = _source(spec)
     again = stated.statement(spec.terms, made, said["outside_the_guarantee"], source.name, source.private)
     own_words = again.pop("what_this_means")
@@ -238,6 +242,19 @@ def _check_constraints(release: Path, spec: RunSpec, said: Mapping[str, Any]) ->
         where = release / "privacy.json" if odd in listed else run_directory.nmf_folder(release, odd[0])
         raise ReleaseError(f"constraint {odd[2]!r} of {odd[0]} at {odd[1]!r} is {'not ' if odd in listed else ''}in the "
                            f"files, and {'' if odd in listed else 'not '}in the statement", where=where, remedy=ALTERED)  # fmt: skip
+
+
+def _check_dictionary(release: Path, spec: RunSpec) -> None:
+    """Line by line what the specification gives. Before anything is post-processed there is none."""
+    path = release / dictionary.NAME
+    if not path.exists():
+        return
+    again = dictionary.text(spec, spine_file.read(release / "spine.parquet"))
+    said = run_directory.read_text(path, "data dictionary")
+    for i, (one, other) in enumerate(zip_longest(said.splitlines(), again.splitlines())):
+        if one != other:
+            raise ReleaseError("this line is not what the specification gives", where=f"{path}, line {i + 1}",
+                               remedy=ALTERED)  # fmt: skip
 
 
 def _check_book(statement: Mapping[str, Any], release: Path) -> None:

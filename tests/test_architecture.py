@@ -42,12 +42,14 @@ LAYERS: Mapping[str, set[str]] = {
     "engine": VALUES,
     "stages": VALUES,
     "seal": VALUES | {"files", "report", "version"},  # the statement digests what is beside it
-    "verify": VALUES | {"files", "noise", "accounting", "spec", "seal"},  # the whole statement, computed again
+    "dictionary": VALUES | {"spec", "files", "tables"},
+    "verify": VALUES
+    | {"files", "noise", "accounting", "spec", "seal", "dictionary"},  # the whole statement, computed again
     "full_information": VALUES | {"spec", "estimate", "files", "engine"},
     "post": VALUES | {"spec", "geography", "estimate", "rounding", "tables", "files", "engine", "full_information"},
     "release_report": VALUES | {"spec", "files", "accounting", "report", "post"},
     "from_release": VALUES
-    | {"version", "spec", "files", "engine", "stages", "report", "post", "release_report", "seal"},
+    | {"version", "spec", "files", "engine", "stages", "report", "post", "release_report", "seal", "dictionary"},
 }
 #: These bring the parts together and may import any, but one another only downwards.
 TOP = [

@@ -218,6 +218,18 @@ def test_digests_of_the_ledger_are_those_of_the_files(finished: Path) -> None:
 # --- measurements of another publisher ---------------------------------------------------------------------------
 
 
+def test_an_altered_or_missing_data_dictionary_is_noticed(copied: Path) -> None:
+    path = copied / "dictionary.csv"
+    text = path.read_text(encoding="utf-8")
+    at = text[: text.index("Correctional")].count("\n") + 1
+    path.write_text(text.replace("Correctional", "Juvenile", 1), encoding="utf-8")
+    refused(copied, "dictionary.csv", f"line {at}", "not what the specification gives")
+    path.write_text(text + text.splitlines()[-1] + "\n", encoding="utf-8")
+    refused(copied, "dictionary.csv", "not what the specification gives")
+    path.unlink()
+    refused(copied, "there is no dictionary.csv, of which the statement has the digest")
+
+
 @pytest.fixture(scope="module")
 def foreign(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A release made from noisy measurement files alone."""
