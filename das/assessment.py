@@ -9,8 +9,8 @@ from pathlib import Path
 from das.engine import Progress, Silent
 from das.errors import InputError
 from das.evaluate import Published, evaluate, evaluate_tables, impossible
+from das.files import area_list, errors_csv, microdata_reading, nmf, rows_csv, truth
 from das.files import areas as areas_file
-from das.files import errors_csv, microdata_reading, nmf, rows_csv, truth
 from das.files.estimates import EstimateReader, folder_of
 from das.files.run_directory import RunDirectory
 from das.histogram import upward
@@ -38,7 +38,7 @@ class Assessed:
 
 
 def assess(spec: RunSpec, directory: RunDirectory, run: Assessed, progress: Progress) -> dict[str, list[ErrorRow]]:
-    """Write ``errors.csv`` (of other universes ``errors-<name>.csv``), ``tables.csv``, ``impossible.csv`` and the areas; return the
+    """Write ``errors.csv`` (of other universes ``errors-<name>.csv``), ``tables.csv``, ``impossible.csv``; return the
     errors by universe."""
     rows: dict[str, list[ErrorRow]] = {}
     tables: list[TableRow] = []
@@ -57,7 +57,6 @@ def assess(spec: RunSpec, directory: RunDirectory, run: Assessed, progress: Prog
         {u.name: u.schema for u in spec.universes}, lowest,
     )  # fmt: skip
     rows_csv.write_rows(folder / "impossible.csv", ImpossibleRow, odd, private=private)
-    areas_file.write(folder / "areas.parquet", run.areas)
     return rows
 
 
@@ -69,18 +68,21 @@ def _estimates(directory: RunDirectory, universe: Universe, spine: Spine) -> Est
 def evaluate_run(
     run: Path, progress: Progress | None = None, *, areas: Path | None = None
 ) -> dict[str, list[ErrorRow]]:
-    """The errors of a finished run, computed again from its release and its confidential part. ``areas``: a list
-    ``area,block`` of areas off the spine, which joins those that the run knows."""
+    """The errors of a finished run, computed again from its release and its confidential part. ``areas``: a list of
+    blocks with areas off the spine, which joins those that the run knows, and is kept in ``evaluation/``."""
     directory = RunDirectory(run)
     opened, known = truth_of(run)
     counts = published_of(opened, [u.name for u in opened.spec.universes])
-    kinds = list(areas_file.read(directory.errors.parent / "areas.parquet"))
+    kept = areas_file.read(directory.errors.parent / areas_file.NAME, opened.spine)
+    kinds = [*(k for k in opened.areas() if k.kind not in {x.kind for x in kept}), *kept]
     if areas is not None:
-        new = areas_file.read_csv(areas, opened.spine.levels[-1], opened.spine.codes[-1])
+        new = area_list.read(areas, opened.spine)
         if new.kind in opened.spine.levels:
             raise InputError(f"{new.kind!r} is a level of the spine already", where=areas,
                              remedy="give the file another name: it is that of the kind of area")  # fmt: skip
         kinds = [*(k for k in kinds if k.kind != new.kind), new]
+        kept = (*(k for k in kept if k.kind != new.kind), new)
+        areas_file.write(directory.errors.parent / areas_file.NAME, kept, opened.spine)
     held = Assessed(opened.spine, known, counts, kinds)
     return assess(opened.spec, directory, held, progress or Silent())
 

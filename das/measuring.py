@@ -15,6 +15,7 @@ from das import spec as specification
 from das.accounting.statement import Drawn, invariants, statement
 from das.engine import Progress
 from das.errors import PrivacyError, ReleaseError, UserError
+from das.files import areas as areas_file
 from das.files import nmf, run_directory
 from das.files import spine as spine_file
 from das.files.adoption import adopt
@@ -53,6 +54,8 @@ def begin(spec: RunSpec, prepared: Prepared, directory: RunDirectory, measured: 
         run_directory.write_json(directory.inputs, inputs)
         run_directory.write_text(directory.release / "spec.toml", specification.dump(spec))
         spine_file.write(directory.release / "spine.parquet", prepared.spine)
+        if prepared.areas:
+            areas_file.write(directory.release / areas_file.NAME, prepared.areas, prepared.spine)
         if measured is not None:
             adopt(measured.release, directory.release)
     except BaseException:

@@ -23,6 +23,7 @@ from das.estimate.family import Method
 from das.estimate.information import Information
 from das.estimate.modes import Modes
 from das.estimate.topdown import estimate_children, estimate_root
+from das.files import areas as areas_file
 from das.files import microdata, microdata_reading, nmf, published_tables, run_directory
 from das.files import spine as spine_file
 from das.files import statement as privacy_statement
@@ -30,6 +31,7 @@ from das.files.estimates import folder_of
 from das.files.release_source import open_source
 from das.full_information import Collapsed, collapse, write_estimates
 from das.geography import bounds as geography
+from das.model.areas import Areas
 from das.model.constraint import Bounds, JointTotals
 from das.model.estimate import Estimate
 from das.model.histogram import Histogram
@@ -59,6 +61,10 @@ class Opened:
 
     def source(self, universe: Universe) -> nmf.NmfReader:
         return nmf.NmfReader(run_directory.nmf_folder(self.folder, universe.name), self.spine)
+
+    def areas(self) -> tuple[Areas, ...]:
+        """The areas off the spine that the input knew; none in a release of another publisher."""
+        return areas_file.read(self.folder / areas_file.NAME, self.spine)
 
     def bounds(self, universe: Universe) -> dict[str, Bounds]:
         """From the constraint rows of the noisy measurement files."""

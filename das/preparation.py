@@ -37,7 +37,7 @@ class Prepared:
     constraints: Mapping[str, tuple[Constraint, ...]]
     sources: tuple[Source, ...]
     notes: tuple[str, ...]
-    areas: tuple[Areas, ...] = ()  #: off the spine, for the evaluation
+    areas: tuple[Areas, ...] = ()  #: off the spine
 
 
 def prepare(spec: RunSpec, paths: Sequence[Path], stages: Stages, progress: Progress) -> Prepared:
@@ -57,7 +57,8 @@ def prepare(spec: RunSpec, paths: Sequence[Path], stages: Stages, progress: Prog
         counted = {name: histograms(r, unit, spine) for name, r in records.items()}
         structures = _at_units(extract.blocks.structures, unit, spine)
         constraints = {u.name: _constraints(u, spine, counted[u.name], structures) for u in spec.universes}
-        areas = off_spine(extract.blocks.fields, spine.levels, unit, spine.units(spine.levels[-1]))
+        places = extract.blocks
+        areas = off_spine(places.fields, spine.levels, unit, spine.units(spine.levels[-1]), places.names)
     return Prepared(spine, counted, constraints, sources, extract.notes, areas)
 
 

@@ -137,8 +137,8 @@ def invariants(constraints: Mapping[str, Sequence[Constraint]]) -> list[dict[str
 def _meaning(neighbours: Neighbours, outside: Sequence[Mapping[str, str]], universes: Sequence[str]) -> list[str]:
     """What a reader must know beside the numbers."""
     out = [
-        "Data sets that are called neighbours always agree on the list of places (spine.parquet). 'neighbours_of' says what "
-        "else they agree on: each guarantee holds between its own.",
+        "Data sets that are called neighbours always agree on the lists of places (spine.parquet) and of areas across them "
+        "(areas.parquet). 'neighbours_of' says what else they agree on: each guarantee holds between its own.",
         "The bits of the noise come from a cryptographic generator: the guarantee is computational, as with any such.",
         "This is the cost of this release alone. Other releases from the same records add their own.",
     ]

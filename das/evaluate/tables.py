@@ -47,6 +47,7 @@ def evaluate_tables(
     area."""
     rows: list[TableRow] = []
     root, lowest = spine.levels[0], spine.levels[-1]
+    added_up = [tuple(a.histogram(h) for h in (truth[lowest].open(REASON), published[lowest])) for a in areas]
     for table in tabulated:
         whole = tuple(table.values(h)[0] for h in (truth[root].open(REASON), published[root]))
         for level in spine.levels:
@@ -54,9 +55,9 @@ def evaluate_tables(
             for true, out in _batches(table, truth[level].open(REASON), published[level]):
                 metrics.add(true, out)
             rows += metrics.rows()
-        for kind in areas:
+        for kind, (true_of, out_of) in zip(areas, added_up, strict=True):
             metrics = _Metrics(table, kind.kind, (whole[0], whole[1]))
-            metrics.add(*_added_up(table, kind, truth[lowest].open(REASON), published[lowest]))
+            metrics.add(table.values(true_of), table.values(out_of))
             rows += metrics.rows()
     return rows
 
@@ -66,20 +67,6 @@ def _batches(table: Table, true: Histogram, out: Histogram) -> Iterator[tuple[Co
     for a in range(0, true.units, step):
         b = min(a + step, true.units)
         yield table.values(true.rows(a, b)), table.values(out.rows(a, b))
-
-
-def _added_up(table: Table, areas: Areas, true: Histogram, out: Histogram) -> tuple[Counts, Counts]:
-    """The table of each area, ``(areas, columns)``, from the lowest units."""
-    order = np.argsort(areas.unit, kind="stable")
-    unit, area = areas.unit[order], areas.area[order]
-    sums = np.zeros((2, len(areas.names), len(table.columns)), dtype=np.int64)
-    first = 0
-    for pair in _batches(table, true, out):
-        here = slice(*np.searchsorted(unit, [first, first + len(pair[0])]))
-        for total, values in zip(sums, pair, strict=True):
-            np.add.at(total, area[here], values[unit[here] - first])
-        first += len(pair[0])
-    return sums[0], sums[1]
 
 
 class _Metrics:

@@ -12,7 +12,7 @@ import shutil
 from pathlib import Path
 
 #: Beside the folders of measurements: what every reader of them needs, and the ledger, which others' releases lack.
-_COPIED = ("spine.parquet", "ledger.jsonl")
+_COPIED = ("spine.parquet", "areas.parquet", "ledger.jsonl")
 
 
 def adopt(release: Path, into: Path) -> None:

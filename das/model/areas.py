@@ -9,42 +9,67 @@ import numpy as np
 from numpy.typing import NDArray
 
 from das.errors import InputError
+from das.model.histogram import Histogram
+from das.model.names import Names, blank
 
 
 @dataclass(frozen=True, eq=False)
 class Areas:
-    """Areas of one kind: unit ``unit[i]`` of the lowest level lies in area ``area[i]``, whose name is
-    ``names[area[i]]``. An area has one unit at least; a unit may be in several areas, or in none."""
+    """Areas of one kind: unit ``unit[i]`` of the lowest level lies in area ``area[i]``, whose code is ``codes[area[i]]``
+    and whose name is ``names[area[i]]``, empty where there is none (all, without any argument). An area has one unit
+    at least; a unit may be in several areas, or in none."""
 
     kind: str
-    names: NDArray[np.str_]
+    codes: NDArray[np.str_]
     area: NDArray[np.int64]
     unit: NDArray[np.int64]
+    names: NDArray[np.str_] | None = None
 
     def __post_init__(self) -> None:
         where = f"areas {self.kind!r}"
         if len(self.area) != len(self.unit):
             raise InputError("areas and units differ in number", where=where)
-        if len(self.names) == 0 or not np.array_equal(np.unique(self.area), np.arange(len(self.names))):
-            raise InputError("an area has no unit, or has no name", where=where)
-        if len(np.unique(self.names)) != len(self.names):
-            raise InputError("two areas have the same name", where=where)
-        if self.unit.min() < 0 or len(np.unique(np.stack([self.area, self.unit]), axis=1).T) != len(self.area):
+        if len(self.codes) == 0 or not np.array_equal(np.unique(self.area), np.arange(len(self.codes))):
+            raise InputError("an area has no unit, or has no code", where=where)
+        if len(np.unique(self.codes)) != len(self.codes):
+            raise InputError("two areas have the same code", where=where)
+        if self.names is not None and len(self.names) != len(self.codes):
+            raise InputError("codes and names differ in number", where=where)
+        both = np.sort(self.area * (int(self.unit.max()) + 1) + self.unit)
+        if self.unit.min() < 0 or (both[1:] == both[:-1]).any():
             raise InputError("a unit is in an area twice, or is no unit", where=where)
 
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    @property
+    def called(self) -> NDArray[np.str_]:
+        """The name of each area, empty where there is none."""
+        return blank(len(self.codes)) if self.names is None else self.names
+
+    def histogram(self, h: Histogram) -> Histogram:
+        """The counts of the lowest units, added up to the areas."""
+        size = np.diff(h.indptr)[self.unit]
+        first = np.repeat(h.indptr[self.unit] - np.concatenate([[0], np.cumsum(size)[:-1]]), size)
+        at = first + np.arange(len(first))
+        return Histogram.of(len(self), h.cells, np.repeat(self.area, size), h.cell[at], h.count[at])
+
     @staticmethod
-    def of_field(kind: str, code: NDArray[np.str_], unit: NDArray[np.int64], units: int) -> Areas | None:
+    def of_field(
+        kind: str, code: NDArray[np.str_], unit: NDArray[np.int64], units: int, names: Names | None = None
+    ) -> Areas | None:
         """From a code of each block and the lowest unit of each block. Blank, or all nines, is no area; a unit whose
         blocks have different codes is in none of them. ``None`` where there is no area."""
-        names, area = np.unique(code, return_inverse=True)
-        low, high = np.full(units, len(names)), np.full(units, -1)
+        codes, area = np.unique(code, return_inverse=True)
+        low, high = np.full(units, len(codes)), np.full(units, -1)
         np.minimum.at(low, unit, area)
         np.maximum.at(high, unit, area)
-        inside = np.flatnonzero((low == high) & ~np.append(_none(names), True)[low])
+        inside = np.flatnonzero((low == high) & ~np.append(_none(codes), True)[low])
         if not len(inside):
             return None
         kept, area = np.unique(low[inside], return_inverse=True)
-        return Areas(kind, names[kept], area.astype(np.int64), inside.astype(np.int64))
+        called = None if names is None else names.at(codes[kept])
+        return Areas(kind, codes[kept], area.astype(np.int64), inside.astype(np.int64), called)
 
 
 #: Fields whose codes are unique only in another, whose code stands before theirs.
@@ -52,7 +77,11 @@ INSIDE = {"Place": "State", "CD": "State", "SLDU": "State", "SLDL": "State", "VT
 
 
 def off_spine(
-    fields: Mapping[str, NDArray[np.str_]], levels: Sequence[str], unit: NDArray[np.int64], units: int
+    fields: Mapping[str, NDArray[np.str_]],
+    levels: Sequence[str],
+    unit: NDArray[np.int64],
+    units: int,
+    names: Mapping[str, Names] | None = None,
 ) -> tuple[Areas, ...]:
     """Every geographic field of the blocks that is no level of the spine, with codes that are unique as a whole."""
     found = []
@@ -61,7 +90,7 @@ def off_spine(
             continue
         if (above := fields.get(INSIDE.get(field, ""))) is not None:
             code = np.where(_none(code), "", np.strings.add(above, np.strings.strip(code)))
-        areas = Areas.of_field(field, code, unit, units)
+        areas = Areas.of_field(field, code, unit, units, (names or {}).get(field))
         if areas is not None:
             found.append(areas)
     return tuple(found)

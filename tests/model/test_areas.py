@@ -5,6 +5,8 @@ import pytest
 
 from das.errors import InputError
 from das.model.areas import Areas, off_spine
+from das.model.histogram import Histogram
+from das.model.names import Names
 
 
 def test_a_field_of_the_blocks():
@@ -12,7 +14,7 @@ def test_a_field_of_the_blocks():
     code = np.array(["00123", "00123", "00123", "00456", "99999", "99999", "00456", "00456"])
     areas = Areas.of_field("Town", code, np.array([0, 0, 1, 1, 2, 2, 3, 3]), 4)
     assert areas is not None
-    assert areas.names.tolist() == ["00123", "00456"]
+    assert areas.codes.tolist() == ["00123", "00456"]
     assert list(zip(areas.area.tolist(), areas.unit.tolist(), strict=True)) == [(0, 0), (1, 3)]
     for nowhere in ("9999", "    ", ""):
         assert Areas.of_field("Town", np.array([nowhere] * 2), np.array([0, 1]), 2) is None
@@ -23,21 +25,41 @@ def test_every_field_that_is_no_level():
               "Place": np.array(["00100", "99999", "00100"]), "AIAN": np.array(["9999", "1234", "1234"])}  # fmt: skip
     found = {a.kind: a for a in off_spine(fields, ("State", "Block"), np.arange(3), 3)}
     assert set(found) == {"Place", "AIAN"}
-    assert found["Place"].names.tolist() == ["0900100", "4400100"]  # one code, two places
-    assert found["AIAN"].names.tolist() == ["1234"]  # across a border
+    assert found["Place"].codes.tolist() == ["0900100", "4400100"]  # one code, two places
+    assert found["AIAN"].codes.tolist() == ["1234"]  # across a border
+
+
+def test_their_names_and_sums():
+    fields = {"State": np.array(["44", "44"]), "Place": np.array(["59000", "99999"]), "SLDU": np.array(["1 ", "2 "])}
+    names = {"Place": Names.of(np.array(["4459000"]), np.array(["Providence city"]))}
+    place, district = off_spine(fields, ("State",), np.arange(2), 2, names)
+    assert (place.called.tolist(), district.called.tolist()) == (["Providence city"], ["", ""])
+    assert district.codes.tolist() == ["441", "442"]
+
+
+def test_histograms_of_areas_are_sums_of_their_units():
+    rng = np.random.default_rng(5)
+    dense = rng.poisson(0.5, (7, 4))
+    h = Histogram.of(7, 4, *(i.ravel() for i in np.indices(dense.shape)), dense.ravel())
+    inside = rng.random((3, 7)) < 0.6  # areas that overlap
+    inside[:, 0] = True
+    area, unit = np.nonzero(inside)
+    order = rng.permutation(len(area))
+    areas = Areas("Ward", np.array(["a", "b", "c"]), area[order], unit[order])
+    assert np.array_equal(areas.histogram(h).dense(), inside.astype(int) @ dense)
 
 
 @pytest.mark.parametrize(
-    ("names", "area", "unit", "message"),
+    ("codes", "area", "unit", "message"),
     [
         (["a", "b"], [0, 0], [0, 1], "has no unit"),
         ([], [], [], "has no unit"),
-        (["a", "a"], [0, 1], [0, 1], "same name"),
+        (["a", "a"], [0, 1], [0, 1], "same code"),
         (["a"], [0, 0], [3, 3], "twice"),
         (["a"], [0], [-1], "no unit"),
         (["a"], [0, 0], [3], "differ in number"),
     ],
 )
-def test_refusals(names, area, unit, message):
+def test_refusals(codes, area, unit, message):
     with pytest.raises(InputError, match=message):
-        Areas("Town", np.array(names, dtype=str), np.array(area, dtype=np.int64), np.array(unit, dtype=np.int64))
+        Areas("Town", np.array(codes, dtype=str), np.array(area, dtype=np.int64), np.array(unit, dtype=np.int64))
