@@ -31,6 +31,7 @@ from das.files.estimates import folder_of
 from das.files.release_source import open_source
 from das.full_information import Collapsed, collapse, write_estimates
 from das.geography import bounds as geography
+from das.geography.invariants import exact_bounds
 from das.model.areas import Areas
 from das.model.constraint import Bounds, JointTotals
 from das.model.estimate import Estimate
@@ -73,6 +74,13 @@ class Opened:
         self._check_constraints(universe, found)
         lowest = found[self.spine.levels[-1]]
         dwelling = f"{universe.schema.dwelling}_total"
+        usual = {"total", "joint_total", f"{dwelling}_lb", f"{dwelling}_ub"}
+        if any(found[level].keys() - usual for level in self.spine.levels):
+            exact = [
+                (level, universe.schema.query(name), bound)
+                for level in self.spine.levels for name, (_, bound) in found[level].items()
+            ]  # fmt: skip
+            return exact_bounds(universe.schema, self.spine, exact)
         low_high = None
         if f"{dwelling}_lb" in lowest:
             low_high = (lowest[f"{dwelling}_lb"][1], lowest[f"{dwelling}_ub"][1])

@@ -106,12 +106,9 @@ def _constraints(
         high = f"the number of housing units and of facilities in every {lowest} (times 99,999 persons at most)"
         for name, sign, bound, says in (("lb", ">=", low_high[0], low), ("ub", "<=", low_high[1], high)):
             out.append(Constraint(f"{dwelling}_total_{name}", lowest, dwelling, sign, Kind.INVARIANT, bound, says))
-    if wanted.total is not None:
-        out.append(_total(truth_by_level, wanted.total, u.records))
+    for level, query in wanted.counts:
+        counts = truth_by_level[level].open("these counts are invariant").answer(u.schema.query(query))
+        by = "" if query == "total" else f" by {query}"
+        says = f"the number of {u.records} of every {level}{by}, exactly"
+        out.append(Constraint(query, level, query, "=", Kind.INVARIANT, counts, says))
     return tuple(out)
-
-
-def _total(truth_by_level: Truth, level: str, what: str) -> Constraint:
-    totals = truth_by_level[level].open(f"totals of {what} at this level are invariant").totals()
-    return Constraint("total", level, "total", "=", Kind.INVARIANT, totals[:, None],
-                      f"the number of {what} of every {level}, exactly")  # fmt: skip

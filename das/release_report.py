@@ -44,11 +44,11 @@ def write(release: Opened, what: Shown, out: Path) -> None:
     run_directory.write_text(out / NAME, page)
 
 
-def _exact(privacy: Mapping[str, Any], universe: str, levels: Sequence[str]) -> frozenset[str]:
-    """Levels whose totals are invariant: where the statement says so, and all above, which are their sums."""
-    said = [levels.index(c["level"]) for c in privacy["outside_the_guarantee"]
-            if (c["universe"], c["query"], c["sign"]) == (universe, "total", "=")]  # fmt: skip
-    return frozenset(levels[: max(said, default=-1) + 1])
+def _exact(privacy: Mapping[str, Any], universe: str, levels: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """By level, the queries that are invariant: where the statement says so, and at all levels above, as sums."""
+    said = [(levels.index(c["level"]), c["query"]) for c in privacy["outside_the_guarantee"]
+            if (c["universe"], c["sign"]) == (universe, "=")]  # fmt: skip
+    return {level: tuple(q for depth, q in said if depth >= i) for i, level in enumerate(levels)}
 
 
 def _draws(release: Opened, u: Universe) -> list[Measured]:

@@ -155,13 +155,19 @@ def _meaning(neighbours: Neighbours, outside: Sequence[Mapping[str, str]], unive
         "comes or goes, costs more than the total."
         for u in universes if u not in (PERSONS, HOUSING)
     ]  # fmt: skip
-    if neighbours is Neighbours.UNBOUNDED and any(c["constraint"] == "total" for c in outside):
+    if neighbours is Neighbours.UNBOUNDED and any(c["sign"] == "=" for c in outside):
         out.append("No two data sets that differ by one record added or removed agree on totals that are invariant: with "
                    "these, the guarantee is that of the noise, not of the release.")  # fmt: skip
     out += [
         f"A record of {c['universe']} that moves from one {c['level']} to another changes a total that is invariant: for "
         "it, the lines under 'changes' in privacy.json price the noise, and not what the totals themselves give away."
         for c in outside if c["constraint"] == "total"
+    ]  # fmt: skip
+    out += [
+        f"A record of {c['universe']} that changes its {c['query']}, or moves from one {c['level']} to another, changes a "
+        "count that is invariant: for it, the lines under 'changes' in privacy.json price the noise, and not what these "
+        "counts themselves give away."
+        for c in outside if c["sign"] == "=" and c["query"] != "total"
     ]  # fmt: skip
     bounded = dict.fromkeys((c["universe"], c["query"], c["level"]) for c in outside if c["sign"] != "=")
     out += [

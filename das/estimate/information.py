@@ -77,8 +77,10 @@ class FromBelow:
 
 def support(modes: Modes, bounds: Bounds) -> NDArray[np.bool_]:
     """Dense levels that each unit may hold: ``(units, d)``."""
-    group = modes.dense_of(bounds.group).astype(np.intp)
     possible = modes.dense_of(bounds.possible).astype(bool)
+    if bounds.exact:  # groups of any query, which need not follow the dense axes
+        return np.broadcast_to(possible, (len(bounds.upper), modes.d)).copy()
+    group = modes.dense_of(bounds.group).astype(np.intp)
     return (bounds.upper[:, group] > 0) & possible[None, :]
 
 

@@ -9,6 +9,8 @@ Facility counts give ``lower`` (each facility holds somebody; a housing unit may
 (nobody lives where there is no building); known totals are the invariants of the publication. Where the spine
 has several units for one place (a state's American Indian areas, and the rest of it), the total is known for
 these units together only: a *joint* total.
+
+In place of dwelling groups the partition may be the answers of a query that is known exactly, with equal bounds.
 """
 
 from __future__ import annotations
@@ -101,7 +103,8 @@ class Bounds:
     totals, where it matters, ``(units, 2^groups)``: the most that all descendants with known totals can hold of
     each *subset* of groups (bit ``g`` of the column number says that group ``g`` is in it). A unit's histogram can
     be shared out among these descendants if and only if no subset exceeds its reach (max-flow min-cut). It is not
-    listed for more than ``MOST_GROUPS`` groups.
+    listed for more than ``MOST_GROUPS`` groups. ``exact``: the sums of all groups are known, and all that is known
+    below follows from them (:mod:`das.geography.invariants`).
     """
 
     group: NDArray[np.intp]
@@ -111,6 +114,7 @@ class Bounds:
     possible: NDArray[np.bool_]
     reach: NDArray[np.int64] | None = None
     joint: JointTotals | None = None
+    exact: bool = False
 
     def __post_init__(self) -> None:
         if self.lower.shape != self.upper.shape or self.group.shape != self.possible.shape:
@@ -156,6 +160,7 @@ class Bounds:
             self.possible,
             None if self.reach is None else self.reach[keep],
             None if self.joint is None else self.joint.some(keep),
+            self.exact,
         )
 
     def excess(self, held: NDArray[Any]) -> NDArray[np.float64]:

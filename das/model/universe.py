@@ -22,17 +22,20 @@ _CALLED = {HOUSING: "housing units"}
 
 @dataclass(frozen=True)
 class Exact:
-    """What of a universe is published exactly: the totals of level ``total`` and of those above it, and what its
-    dwellings say of their inhabitants. ``None`` and ``False``: nothing."""
+    """What of a universe is published exactly: the totals of level ``total`` and of those above it, ``queries`` (level
+    and query) of units and of those above them, and what its dwellings say of their inhabitants. ``None`` and ``False``:
+    nothing."""
 
     total: str | None = None
     housing_units: bool = False
     group_quarters: bool = False
+    queries: tuple[tuple[str, str], ...] = ()
 
     @property
     def counts(self) -> tuple[tuple[str, str], ...]:
         """Level and query of what is counted exactly. Bounds, which are of buildings, are none of it."""
-        return () if self.total is None else ((self.total, "total"),)
+        total = () if self.total is None else ((self.total, "total"),)
+        return tuple(dict.fromkeys((*total, *self.queries)))
 
 
 #: Of some attributes or groupings, the levels (or groups) of which a record must have one.

@@ -34,14 +34,14 @@ Key = tuple[str, str, str]
 
 @dataclass(frozen=True, eq=False)
 class World:
-    """One universe as a release has it. ``exact``: levels whose totals are published without noise."""
+    """One universe as a release has it. ``exact``: by level, the queries that are published without noise."""
 
     name: str
     schema: Schema
     plan: Plan
     published: Mapping[str, Histogram]
     noisy: MeasurementSource
-    exact: frozenset[str]
+    exact: Mapping[str, tuple[str, ...]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,7 +145,7 @@ def _read(world: World, query: Query, level: str, units: int) -> Answers:
         m = world.noisy.read(level, same[0], 0, units)
         noisy, margins = m.values, _margins(world.plan, level, same[0], m.variance)
     published = world.published[level].answer(query)
-    exact = query.name == "total" and level in world.exact
+    exact = any(query.sums(world.schema.query(name)) for name in world.exact.get(level, ()))
     return Answers(
         world.name, level, query.name, query.title, tuple(query.captions()), published, noisy, margins, exact
     )

@@ -15,7 +15,7 @@ def descendants(
     spine: Spine, bounds: Mapping[str, Bounds], level: str, start: int, stop: int
 ) -> tuple[NDArray[np.int64], Bounds] | None:
     """As :func:`below`; also ``None`` where the units' own bounds and totals say as much."""
-    if bounds[level].reach is None and bounds[level].groups <= MOST_GROUPS:
+    if bounds[level].exact or (bounds[level].reach is None and bounds[level].groups <= MOST_GROUPS):
         return None
     return below(spine, bounds, level, start, stop)
 

@@ -82,7 +82,9 @@ def _held(h: Histogram, bounds: Bounds) -> Ints:
 
 def _suspects(h: Histogram, bounds: Bounds) -> list[int]:
     """Units that may not be shared out. Within their own bounds and the reach of every subset of groups they can be
-    (max-flow min-cut); where subsets are not listed, only a flow can tell."""
+    (max-flow min-cut), and with all known sums (:mod:`das.geography.invariants`); where subsets are not listed, only a flow can tell."""
+    if bounds.exact:
+        return []
     if bounds.groups > MOST_GROUPS:
         return list(range(h.units))
     held = _held(h, bounds)

@@ -275,11 +275,38 @@ class RoundingPart(Part):
     """Nested queries, fine to coarse, whose sums count beside the cells. Absent: the published schema's own."""
 
 
-class Constraints(Part):
-    """``[constraints]``: what is published exactly, outside the guarantee."""
+class InvariantPart(Part):
+    """``[[constraints.invariants]]``: counts that are published exactly. All of a universe must be nested: of any two
+    queries one is a sum of the other, such as ``total``, ``sex`` and ``"sex * age"``."""
+
+    query: str
+    """Such as ``"sex"``."""
+    levels: tuple[str, ...] = Field(min_length=1)
+    """A level, or a list: the units of which it is exact, and so are those above them."""
+
+    @field_validator("levels", mode="before")
+    @classmethod
+    def _one_or_many(cls, value: Any) -> Any:
+        return (value,) if isinstance(value, str) else value
+
+
+class OwnConstraints(Part):
+    """``[universes.<name>.constraints]``: what of it is published exactly, outside the guarantee."""
 
     total: str | None = None
     """The level whose totals are exact, and with it every level above. Absent: none."""
+    invariants: tuple[InvariantPart, ...] = ()
+    """Counts of other queries that are exact, too."""
+
+    @property
+    def queries(self) -> tuple[tuple[str, str], ...]:
+        """Level and query of the invariants."""
+        return tuple((level, i.query) for i in self.invariants for level in i.levels)
+
+
+class Constraints(OwnConstraints):
+    """``[constraints]``: what is published exactly, outside the guarantee."""
+
     housing_units: bool = True
     """Nobody lives in a household where there is no housing unit (where the schema has a dwelling)."""
     group_quarters: bool = True
@@ -326,13 +353,6 @@ class Output(Part):
     """Write the tables."""
     report: bool = True
     """Write the reports: ``release/report.html`` and ``confidential/report.html``."""
-
-
-class OwnConstraints(Part):
-    """``[universes.<name>.constraints]``: what of it is published exactly, outside the guarantee."""
-
-    total: str | None = None
-    """The level whose totals are exact, and with it every level above. Absent: none."""
 
 
 class OwnEstimation(Part):

@@ -79,7 +79,7 @@ class RunSpec(Part):
         return Universe(
             PERSONS, self.schema_built, plan, self._passes(plan, self.estimation.passes, "estimation.passes"),
             CHAINS.get(self.schema_built.name, ()) if written is None else written, self.rounding.objective,
-            Exact(c.total, c.housing_units, c.group_quarters), tables=self._tables(PERSONS),
+            Exact(c.total, c.housing_units, c.group_quarters, c.queries), tables=self._tables(PERSONS),
         )  # fmt: skip
 
     @cached_property
@@ -108,7 +108,7 @@ class RunSpec(Part):
         plan = self._relative(schema, part.budget, f"{table}.budget")
         return Universe(
             name, schema, plan, self._passes(plan, part.estimation.passes, f"{table}.estimation.passes"),
-            part.rounding.chain, self.rounding.objective, Exact(part.constraints.total), table,
+            part.rounding.chain, self.rounding.objective, Exact(part.constraints.total, queries=part.constraints.queries), table,
             part.letter or re.sub(r"[0-9_]", "", name).upper(), tables=self._tables(name),
         )  # fmt: skip
 
@@ -183,6 +183,7 @@ class RunSpec(Part):
                 raise SpecError(f"{u.exact.total!r} is not a level", where=u.key("constraints.total"),
                                 remedy=f"the levels are {', '.join(levels)}")  # fmt: skip
             self._check_chain(u)
+            self._check_invariants(u)
         self._check_tables()
         letters = [u.letter for u in self.universes]
         if twice := [u for u in self.universes[1:] if letters.count(u.letter) > 1 or u.letter in ("P", "H", "T")]:
@@ -215,6 +216,36 @@ class RunSpec(Part):
             if len(np.unique(np.stack([fine, coarse]), axis=1).T) != len(np.unique(fine)):
                 raise SpecError(f"{name!r} does not tell the groups of {after!r} apart", where=u.key("rounding.chain"),
                                 remedy="nest the queries, fine to coarse, each naming the dwelling attribute")  # fmt: skip
+
+    def _check_invariants(self, u: Universe) -> None:
+        """Counts that are exact are nested among themselves and with the rounding's sums, or no network rounds them."""
+        where = u.key("constraints.invariants")
+        for level, name in u.exact.queries:
+            if level not in self.geography.levels:
+                raise SpecError(
+                    f"{level!r} is not a level",
+                    where=where,
+                    remedy=f"the levels are {', '.join(self.geography.levels)}",
+                )
+            try:
+                u.schema.query(name)
+            except SpecError as error:
+                raise SpecError(error.what, where=where, remedy=error.remedy) from None
+        if all(name == "total" for _, name in u.exact.queries):
+            return
+        if u.schema.dwelling is not None and (u.exact.housing_units or u.exact.group_quarters):
+            raise SpecError("beside bounds on dwellings only totals can be exact", where=where,
+                            remedy="set constraints.housing_units and constraints.group_quarters to false")  # fmt: skip
+        queries = [u.schema.query(name) for name in dict.fromkeys(name for _, name in u.exact.counts)]
+        for a in queries:
+            for b in [*queries, *map(u.schema.query, u.chain)]:
+                if not (a.sums(b) or b.sums(a)):
+                    chain = " (of rounding.chain)" if b.name in u.chain else ""
+                    raise SpecError(
+                        f"{a.name!r} and {b.name!r}{chain} cross: neither is a sum of the other", where=where,
+                        remedy="what is exact must be nested, such as total, sex and 'sex * age': only then is there a "
+                               "rounding that meets all of it",
+                    )  # fmt: skip
 
     def _relative(self, schema: Schema, part: RelativeBudget, where: str) -> Plan:
         if part.relative <= 0:

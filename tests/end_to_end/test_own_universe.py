@@ -9,7 +9,6 @@ from collections import Counter
 from fractions import Fraction
 from pathlib import Path
 
-import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
@@ -17,6 +16,7 @@ from das import from_release, pipeline, read_microdata, verify
 from das.assessment import evaluate_run
 from das.cli import main
 from das.errors import InputError, SpecError, UserError
+from das.files.areas import read as read_areas
 from das.files.spine import read as read_spine
 from das.pipeline import Outcome
 from das.spec import RunSpec, budget_toml, dump, parse
@@ -157,8 +157,11 @@ def households(tables: Path) -> Counter[tuple[str, ...]]:
 def test_codes_are_composed_and_areas_cut_across(run: Outcome) -> None:
     spine = read_spine(run.directory.release / "spine.parquet")
     assert spine.codes[2].tolist() == sorted(f"{p}-{m}" for p, m in PLACES)
-    areas = pq.read_table(run.directory.errors.parent / "areas.parquet").to_pylist()
-    members = {r["area"]: {spine.codes[2][x["unit"]] for x in areas if x["area"] == r["area"]} for r in areas}
+    (seats,) = read_areas(run.directory.release / "areas.parquet", spine)
+    assert seats.kind == "Constituency"
+    members = {
+        str(code): {str(spine.codes[2][u]) for u in seats.unit[seats.area == i]} for i, code in enumerate(seats.codes)
+    }
     assert members == {"north": {"B-01", "Ä-01", "Ä-02"}, "south": {"B-02", "B-03", "Ä-03"}}
 
 

@@ -53,7 +53,7 @@ def world(noise=None, mechanism=Mechanism.DISCRETE_GAUSSIAN) -> World:
     dense = rng.integers(0, 5, (3, TOY.cells))
     ward = Histogram.of(3, TOY.cells, *(i.ravel() for i in np.indices(dense.shape)), dense.ravel())
     return World("persons", TOY, plan, {"Ward": ward, "Land": ward.up(np.zeros(3, int), 1)}, noise or Noise(),
-                 frozenset({"Land"}))  # fmt: skip
+                 {"Land": ("total",)})  # fmt: skip
 
 
 def names(shown, level):
