@@ -16,17 +16,16 @@ from typing import TYPE_CHECKING
 from das.version import __version__
 
 if TYPE_CHECKING:
-    from das.files.microdata_reading import read_frame as read_microdata
-    from das.files.nmf_frame import read_nmf
     from das.from_release import Outcome
+    from das.reading import read_microdata, read_nmf
     from das.spec import RunSpec
 
 __all__ = ["__version__", "load_spec", "read_microdata", "read_nmf", "run"]
 
 #: Loaded when they are asked for: they bring pandas.
 _LATE = {
-    "read_microdata": ("das.files.microdata_reading", "read_frame"),
-    "read_nmf": ("das.files.nmf_frame", "read_nmf"),
+    "read_microdata": ("das.reading", "read_microdata"),
+    "read_nmf": ("das.reading", "read_nmf"),
 }
 
 

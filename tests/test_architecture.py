@@ -43,6 +43,7 @@ LAYERS: Mapping[str, set[str]] = {
     "stages": VALUES,
     "seal": VALUES | {"files", "report", "version"},  # the statement digests what is beside it
     "dictionary": VALUES | {"spec", "files", "tables"},
+    "reading": VALUES | {"spec", "files", "dictionary"},
     "verify": VALUES
     | {"files", "noise", "accounting", "spec", "seal", "dictionary"},  # the whole statement, computed again
     "full_information": VALUES | {"spec", "estimate", "files", "engine"},
@@ -74,7 +75,7 @@ LIBRARIES: Mapping[str, set[str]] = {
     "clarabel": {"solve", "rounding"},
     "threadpoolctl": {"engine", "solve"},
     "flint": {"accounting"},
-    "pandas": {"files", "evaluate", "report"},
+    "pandas": {"files", "evaluate", "report", "reading"},
     "pyarrow": {"files", "evaluate", "report"},
     "matplotlib": {"report"},
     "jinja2": {"report"},

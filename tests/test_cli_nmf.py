@@ -69,6 +69,10 @@ def test_show(said, finished: Path) -> None:  # type: ignore[no-untyped-def]
     assert code == 0
     assert frame["value"].tolist() == expected["value"].tolist()
     assert frame["hispanic"].tolist() == expected["hispanic"].tolist()
+    assert frame["label"].tolist()[:2] == [
+        "Under 18 years, Not Hispanic or Latino",
+        "Under 18 years, Hispanic or Latino",
+    ]
     code, out, _ = said("show", finished, "--level", "State", "--constraints")
     assert code == 0
     assert "=" in pd.read_csv(io.StringIO(out))["sign"].tolist()

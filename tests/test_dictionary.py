@@ -11,7 +11,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import das
 from das import dictionary, pipeline, spec
+from das.errors import UserError
 from das.model.not_private import COLUMN
 
 ESTIMATED = ("estimation.method=full-information", "output.csv=true")
@@ -95,3 +97,46 @@ def test_it_is_a_function_of_specification_and_spine(release: Path) -> None:
 
     opened = open_release(release)
     assert dictionary.text(opened.spec, opened.spine) == (release / dictionary.NAME).read_text(encoding="utf-8")
+
+
+def test_frames_have_the_words_of_the_release(release: Path, tmp_path: Path) -> None:
+    """Of persons from wherever in the release, of other universes by their folder; each word stands for one code."""
+    plain, said = das.read_microdata(release.parent), das.read_microdata(release.parent, labels=True)
+    assert list(plain.columns) == list(said.columns)
+    for column in ("CENRACE", "CENHISP", "RTYPE"):
+        pairs = set(zip(plain[column], said[column], strict=True))
+        assert len(pairs) == plain[column].nunique() == said[column].nunique()
+        assert pairs & {
+            ("1", "White"),
+            ("01", "White alone"),
+            ("1", "Not Hispanic or Latino"),
+            ("3", "person in a housing unit"),
+        }
+    pd.testing.assert_frame_equal(said, das.read_microdata(release / "microdata" / "persons", labels=True))
+    (part,) = (release / "microdata" / "persons").glob("*.parquet")
+    alone = tmp_path / part.name
+    alone.write_bytes(part.read_bytes())
+    assert len(das.read_microdata(alone)) == len(plain)
+    with pytest.raises(UserError, match="in its release"):
+        das.read_microdata(alone, labels=True)
+    for folder in ("nmf", "nmf-units"):
+        if (release / folder).is_dir():
+            level = sorted(p.stem for p in (release / folder).glob("*.parquet"))[0]
+            frame = das.read_nmf(release / folder, level=level, query="detailed")
+            first = {"nmf": "Household, Under 18 years", "nmf-units": "Vacant"}[folder]
+            assert frame["label"].iloc[0].startswith(first)
+            assert (frame["h1"] if folder == "nmf-units" else frame["hhgq"]).iloc[0] in ("household", "vacant")
+
+
+def test_frames_of_ones_own_schema_have_ones_own_words(root: Path, tmp_path: Path) -> None:
+    text = (root / "configs" / "1940.toml").read_text(encoding="utf-8")
+    words = '[schema.labels.race]\ntitle = "Origine"\nlevels = { White = "Blanc" }\n'
+    chosen = spec.parse(text + words, where="c", overrides=("output.report=false", "output.csv=true"))
+    pipeline.run(chosen, tmp_path / "run", paths=[root / "data" / "ext1940"])
+    assert "Blanc" in set(das.read_microdata(tmp_path / "run", labels=True)["CENRACE"])
+    assert "Blanc" in set(
+        das.read_microdata(tmp_path / "run" / "release" / "microdata" / "persons.csv", labels=True)["CENRACE"]
+    )
+    frame = das.read_nmf(tmp_path / "run", level="State", query="votingage * hispanic * race")
+    assert frame["label"].iloc[0] == "Under 18 years, Not Hispanic or Latino, Blanc"
+    assert frame["race"].iloc[0] == "White"

@@ -163,5 +163,7 @@ def test_the_configuration_for_ones_own_data_runs_as_it_is_printed(tmp_path: Pat
     das.run(spec, tmp_path / "run", paths=[tmp_path / "people.csv"])
     assert len(das.read_microdata(tmp_path / "run")) == 500
     assert (tmp_path / "run" / "confidential" / "report.html").stat().st_size > 1000
-    noisy = das.read_nmf(tmp_path / "run", level="Region", query="adult", schema=spec.schema_built)
+    noisy = das.read_nmf(tmp_path / "run", level="Region", query="adult")
     assert list(noisy["age"]) == ["minor", "adult"] * 2
+    persons = das.read_microdata(tmp_path / "run", labels=True)
+    assert set(persons["age"]) == {"Under 18 years", "18 to 64 years", "65 years and over"}

@@ -8,6 +8,7 @@ needs, cast to one type.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import product as crossed
 from math import prod
 from pathlib import Path
 
@@ -18,7 +19,8 @@ import pyarrow.dataset as ds
 
 from das.errors import InputError, ReleaseError, SpecError
 from das.files.parquet import checked, readable
-from das.model.query import Query
+from das.model.grouping import TOTAL, Grouping
+from das.model.labels import BESIDE
 from das.model.schema import SCHEMAS, Schema
 from das.model.spelling import named, product
 
@@ -38,15 +40,8 @@ def read_nmf(
     schema: Schema | None = None,
     kind: str = "DPQuery",
 ) -> pd.DataFrame:
-    """Measurements (``kind="DPQuery"``) or constraints (``"Constraint"``) below ``path``.
-
-    ``path`` is a run, its release, its ``nmf`` folder, or a folder in the Bureau's layout. ``level``, ``query``
-    (with or without its suffix) and ``geocode`` select; case, blanks and the order of factors do not matter. Tidy: one row for each answer, with ``level``,
-    ``geocode``, ``query``, a column for each attribute holding the label of the group (``*`` where summed out),
-    ``value`` and ``variance`` (or ``sign``). Otherwise one row for each unit and query, lists in ``value``.
-    ``schema`` names the labels of a schema that is not among the published ones; without it, its groups are
-    numbered.
-    """
+    """As :func:`das.read_nmf`, with the words of ``schema``: without it a published one that has these attributes is
+    taken, and where there is none, groups are numbered."""
     root = _root(Path(path))
     if level is not None:
         level = named(level, list(_folders(root)), "level", root)
@@ -158,15 +153,18 @@ def _tidy(frame: pd.DataFrame, level: str, schema: Schema | None) -> pd.DataFram
         if len(shape) != len(attributes) or (sizes != prod(shape)).any():
             raise ReleaseError(f"{name}: {int(sizes.iloc[0])} values, and the shape of {len(attributes)} attributes is "
                                f"{shape}", where=level, remedy="get the files again")  # fmt: skip
-        labels = _labels(first, attributes, schema)
-        answers = len(labels)
+        axes = _axes(first, attributes, schema)
+        codes, answers = list(crossed(*(g.groups for g in axes))), prod(shape)
+        shown = [g.labels for g in axes if not g.is_total]
+        labels = [BESIDE.join(x) for x in crossed(*shown)] if shown else ["Total"]
         columns: dict[str, object] = {
             "level": level,
             "geocode": np.repeat(rows["geocode"].to_numpy(), answers),
             "query": str(name).removesuffix("_dpq").removesuffix("_con"),
         }
         for i, attribute in enumerate(attributes):
-            columns[attribute] = np.tile([x[i] for x in labels], len(rows))
+            columns[attribute] = np.tile([x[i] for x in codes], len(rows))
+        columns["label"] = np.tile(labels, len(rows))
         columns["value"] = np.concatenate(rows["value"].to_numpy()).astype(np.int64)
         for extra, dtype in (("variance", np.float64), ("sign", object)):
             if extra in rows:
@@ -175,30 +173,21 @@ def _tidy(frame: pd.DataFrame, level: str, schema: Schema | None) -> pd.DataFram
     return pd.concat(parts, ignore_index=True)
 
 
-def _labels(row: pd.Series, attributes: list[str], schema: Schema | None) -> list[tuple[str, ...]]:
-    """Labels of the answers in C order: from a schema that fits, else numbers."""
+def _axes(row: pd.Series, attributes: list[str], schema: Schema | None) -> list[Grouping]:
+    """The grouping of each attribute: from a schema that fits, else of numbers."""
     fitting = [schema] if schema else [s for s in SCHEMAS.values() if [a.name for a in s.attributes] == attributes]
-    shape = [int(n) for n in row["query_shape"]]
-    per_axis = []
-    for i, attribute in enumerate(attributes):
-        groups = None
-        for s in fitting:
-            groups = _groups(s, attribute, str(row[attribute]))
-            if groups is not None and len(groups) == shape[i]:
-                break
-            groups = None
-        per_axis.append(groups or (("*",) if shape[i] == 1 else tuple(str(k) for k in range(shape[i]))))
-    out: list[tuple[str, ...]] = [()]
-    for groups in per_axis:
-        out = [(*x, g) for x in out for g in groups]
+    out = []
+    for attribute, size in zip(attributes, map(int, row["query_shape"]), strict=True):
+        known = (_grouping(s, attribute, str(row[attribute])) for s in fitting)
+        numbers = (TOTAL,) if size == 1 else tuple(map(str, range(size)))
+        found = next((g for g in known if g is not None and len(g.groups) == size), None)
+        out.append(found or Grouping.detailed(attribute, numbers))
     return out
 
 
-def _groups(schema: Schema, attribute: str, how: str) -> tuple[str, ...] | None:
-    if how == "*":
-        return ("*",)
+def _grouping(schema: Schema, attribute: str, how: str) -> Grouping | None:
     try:
-        query: Query = schema.query(attribute if how == "detailed" else how)
+        query = schema.query("total" if how == TOTAL else attribute if how == "detailed" else how)
+        return query.groupings[schema.axis(attribute)]
     except SpecError:
         return None
-    return query.groupings[schema.axis(attribute)].groups

@@ -16,7 +16,7 @@ from das.model.labels import checked, exchanged
 from das.model.query import Query
 
 #: Columns of the published files, which no attribute may overwrite.
-RESERVED = ("geocode", "query_name", "query_shape", "value", "variance", "sign", "plb", "standard_error", "level",
+RESERVED = ("label", "geocode", "query_name", "query_shape", "value", "variance", "sign", "plb", "standard_error", "level",
             "query", "EPNUM", "RTYPE", "State", "County")  # fmt: skip
 
 
