@@ -258,6 +258,7 @@ def publish(release: Opened, universe: Universe, result: Release, out: Path, pro
     published = tables.of(universe)
     for level, level_codes in zip(spine.levels, spine.codes, strict=True):
         published_tables.write(out / "tables", level, level_codes, published, result.histograms[level],
+                               beside=published_tables.identifiers(spine, level),
                                private=release.spec.run.private)  # fmt: skip
         progress.advance()
 

@@ -28,7 +28,9 @@ def shown(release: Opened, published: Mapping[str, Mapping[str, Histogram]]) -> 
     privacy = privacy_statement.read(release.folder)
     spec, spine = release.spec, release.spine
     worlds = [
-        World(u.name, u.schema, u.plan, published[u.name], release.source(u), _exact(privacy, u.name, spine.levels))
+        World(
+            u.name, u.schema, u.plan, published[u.name], release.source(u), exact_queries(privacy, u.name, spine.levels)
+        )
         for u in spec.universes
     ]
     return gather(spine, worlds)
@@ -44,7 +46,7 @@ def write(release: Opened, what: Shown, out: Path) -> None:
     run_directory.write_text(out / NAME, page)
 
 
-def _exact(privacy: Mapping[str, Any], universe: str, levels: Sequence[str]) -> dict[str, tuple[str, ...]]:
+def exact_queries(privacy: Mapping[str, Any], universe: str, levels: Sequence[str]) -> dict[str, tuple[str, ...]]:
     """By level, the queries that are invariant: where the statement says so, and at all levels above, as sums."""
     said = [(levels.index(c["level"]), c["query"]) for c in privacy["outside_the_guarantee"]
             if (c["universe"], c["sign"]) == (universe, "=")]  # fmt: skip

@@ -15,8 +15,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from das.cli import main
-from das.files import published_tables
+from das.files import areas, published_tables
 from das.files import spine as spine_file
+from das.model.areas import Areas
 from das.model.histogram import Histogram
 from das.model.schema import H1, PL94
 from das.model.spine import Spine
@@ -201,3 +202,93 @@ def test_a_name_that_tells_of_another_format(das: Das, release: Path, tmp_path: 
     assert "'.xlsx' is none of the formats csv, parquet, md, json" in err
     assert not out.exists()
     assert das(release, "--level", "County", "--table", "P2", "--format", "csv", "--out", out)[0] == 0
+
+
+# --- names, GEOIDs, and areas across the levels -------------------------------------------------------------------------
+
+BLOCKS = np.array(["4400701010122003", "4400701010122004", "4400702000011000"])
+
+
+@pytest.fixture(scope="module")
+def towns(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two counties of three blocks, with names; one town across them; tables of both levels."""
+    folder = tmp_path_factory.mktemp("towns") / "release"
+    folder.mkdir()
+    (folder / "spec.toml").write_text(SPEC.replace("State", "US").replace("County", "Block_Group").replace(
+        '"US", "Block_Group"', '"US", "Block_Group", "Block"').replace('"1/2"', '"1/3"').replace(
+        'Block_Group = "1/3" }', 'Block_Group = "1/3", Block = "1/3" }').replace(
+        'Block_Group = { total = "1" } }', 'Block_Group = { total = "1" }, Block = { total = "1" } }').replace(
+        'Block_Group = { detailed = "1" } }', 'Block_Group = { detailed = "1" }, Block = { detailed = "1" } }'))  # fmt: skip
+    (folder / "privacy.json").write_text('{"outside_the_guarantee": []}')
+    groups = np.array(["440070101012", "440070200001"])
+    parent = (np.zeros(1, np.int64), np.zeros(2, np.int64), np.array([0, 0, 1]))
+    names = (np.array([""]), np.array(["Block Group 2", 'Año, "so called"']), np.array(["", "", ""]))
+    spine = Spine(("US", "Block_Group", "Block"), (np.array(["US"]), groups, BLOCKS), parent, names)
+    spine_file.write(folder / "spine.parquet", spine)
+    town = Areas("County_Subdivision", np.array(["4400759000", "4400799999"]), np.array([0, 0, 1]), np.array([0, 1, 2]),
+                 np.array(["Providence city", ""]))  # fmt: skip
+    areas.write(folder / "areas.parquet", [town], spine)
+    dense = np.random.default_rng(1).poisson(0.1, (3, PL94.cells))
+    h = Histogram.of(3, PL94.cells, *(i.ravel() for i in np.indices(dense.shape)), dense.ravel())
+    for level, counts in (("Block", h), ("Block_Group", h.up(parent[2], 2))):
+        beside = published_tables.identifiers(spine, level)
+        codes = spine.codes[spine.index(level)]
+        published_tables.write(folder / "tables", level, codes, published(PL94), counts, beside=beside)
+    return folder
+
+
+def test_tables_carry_geoids_and_names(das: Das, towns: Path) -> None:
+    path = towns / "tables" / "P1_Block_Group.csv"
+    frame = pd.read_csv(path, dtype={"GEOCODE": str, "GEOID": str})
+    assert frame["NAME"].tolist() == ["Block Group 2", 'Año, "so called"']
+    assert published_tables.read(path).columns == TABLE["P1"].columns
+    blocks = pd.read_csv(towns / "tables" / "P1_Block.csv", dtype=str)
+    assert list(blocks)[:3] == ["GEOCODE", "GEOID", "P0010001"]  # no names, no column of them
+    assert blocks["GEOID"].tolist() == ["440070101012003", "440070101012004", "440070200001000"]
+    out = das(towns, "--level", "block group", "--table", "p1")[1]
+    printed = list(csv.reader(io.StringIO(out)))
+    assert [row[2] for row in printed[1:]] == frame["NAME"].tolist()
+    assert [row[3:] for row in printed[1:]] == frame.iloc[:, 3:].astype(str).to_numpy().tolist()
+
+
+def test_units_are_found_by_name_and_by_geoid(das: Das, towns: Path) -> None:
+    def codes(*args: object) -> list[str]:
+        return [row[0] for row in csv.reader(io.StringIO(das(towns, "--table", "P1", *args)[1]))][1:]
+
+    assert codes("--level", "blockgroup", "--name", "ano,") == ["440070200001"]
+    assert codes("--level", "Block", "--geocode", "440070101012003") == [BLOCKS[0]]
+    assert codes("--level", "County Subdivision", "--name", "PROVIDENCE") == ["4400759000"]
+    found = json.loads(das(towns, "--name", "prov", "--json")[1])
+    assert found == [{"level": "County_Subdivision", "code": "4400759000", "name": "Providence city", "geoid": ""}]
+    assert "440070101012004" in das(towns, "--geocode", "440070101012004")[1]
+    assert das(towns, "--name", "Wonderland")[0] == 2
+    code, _, err = das(towns, "--level", "Block", "--table", "P1", "--name", "Providence")
+    assert (code, "no such unit of Block" in err) == (2, True)
+
+
+def test_areas_are_sums_of_their_blocks(das: Das, towns: Path, tmp_path: Path) -> None:
+    blocks = pd.read_csv(towns / "tables" / "P2_Block.csv").iloc[:, 2:]
+    code, out, err = das(towns, "--level", "county_subdivision", "--table", "P2", "--names", "field")
+    assert code == 0
+    frame = pd.read_csv(io.StringIO(out), dtype={"GEOCODE": str}, keep_default_na=False)
+    assert list(frame)[:5] == ["GEOCODE", "NAME", "UNITS", "NOISE_SE", "P0020001"]
+    assert frame["UNITS"].tolist() == [2, 1]
+    assert frame.iloc[:, 4:].to_numpy().tolist() == [blocks[:2].sum().tolist(), blocks[2:].sum().tolist()]
+    sigma_sq = 3  # both towns are whole block groups: rho 1/3, which costs sigma^2 = 3 a total
+    assert frame["NOISE_SE"].tolist() == [round(sigma_sq**0.5, 1)] * 2
+    assert "standard error" in err
+    assert "County_Subdivision" in das(towns)[1]
+    assert json.loads(das(towns, "--json")[1])[0]["levels"] == ["Block_Group", "Block", "County_Subdivision"]
+
+    listed = tmp_path / "wards.txt"
+    listed.write_text("BLOCKID|DISTRICT\n440070101012004|7\n440070200001000|7\n")
+    code, out, err = das(towns, "--areas", listed, "--table", "P2", "--json")
+    (row,) = json.loads(out)["rows"]
+    assert (row["GEOCODE"], row["UNITS"], row["P0020001 Total"]) == ("7", 2, int(blocks.iloc[1:, 0].sum()))
+    assert row["NOISE_SE"] == round((2 * sigma_sq) ** 0.5, 1)  # a block, and a whole block group
+    assert "1 units of Block are in no area" in err
+    listed.write_text("area,block\nx,440070101012004\nx,9\nx,8\n")
+    code, out, err = das(towns, "--areas", listed, "--table", "P2")
+    assert (code, out) == (2, "")
+    assert "line 3: '9' is not a unit of level 'Block' (and 1 more such lines)" in err
+    assert das(towns, "--areas", listed, "--level", "Block", "--table", "P2")[0] == 2

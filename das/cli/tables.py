@@ -11,23 +11,37 @@ from pathlib import Path
 from typing import IO, Any
 
 import click
+import numpy as np
 
 from das.cli.options import PATH, guarded, json_option, warn
 from das.console import Live, console, records_table
 from das.errors import UserError
-from das.files import table_export
+from das.files import area_list, run_directory, table_export
+from das.files.published_tables import GEOID, NAME
 from das.files.run_directory import release_of
+from das.files.table_places import Places, added_up
+from das.model.areas import Areas
+from das.model.budget import Mechanism
 from das.model.not_private import marked_rows
+from das.model.spelling import named
+from das.model.universe import Universe
+from das.noise import discrete_gaussian, discrete_laplace
 from das.post import Opened, open_release
+from das.release_report import exact_queries
 from das.tables import Table
 from das.tables import of as tables_of
 
 
 @click.command()
 @click.argument("run", type=PATH)
-@click.option("--level", help="Such as County.")
+@click.option("--level", help="Such as County, or areas across the levels, such as Place or County_Subdivision.")
+@click.option("--areas", "listed", type=PATH, help="Areas of your own in place of a level: a CSV file area,block, or a "
+              "block-assignment file of the Bureau.")  # fmt: skip
 @click.option("--table", "name", help="Such as P2.")
-@click.option("--geocode", "prefixes", multiple=True, metavar="PREFIX", help="Units whose code begins so; repeatable.")
+@click.option("--geocode", "prefixes", multiple=True, metavar="PREFIX",
+              help="Units whose code or GEOID begins so; repeatable.")  # fmt: skip
+@click.option("--name", "called", multiple=True, metavar="TEXT",
+              help="Units with this in their name; repeatable. Alone: list them, of all levels.")  # fmt: skip
 @click.option(
     "--format", "form", type=click.Choice(table_export.FORMATS), help="Default: that of --out's name, or csv."
 )
@@ -38,37 +52,112 @@ from das.tables import of as tables_of
 @json_option
 @guarded
 def tables(
-    run: Path, level: str | None, name: str | None, prefixes: tuple[str, ...], form: str | None, names: str,
-    out: Path | None, quiet: bool, as_json: bool,
+    run: Path, level: str | None, listed: Path | None, name: str | None, prefixes: tuple[str, ...],
+    called: tuple[str, ...], form: str | None, names: str, out: Path | None, quiet: bool, as_json: bool,
 ) -> None:  # fmt: skip
-    """Print a published table of a RUN or release; without --level and --table, list what there is."""
+    """Print a published table of a RUN or release; without --level and --table, list what there is.
+
+    Areas across the levels are sums of the published counts of their blocks.
+    """
     release = open_release(release_of(run))
-    every = [t for u in release.spec.universes for t in tables_of(u)]
-    if level is None and name is None:
-        _list(release, every, release.spec.run.private, as_json)
+    every = {t.name: (u, t) for u in release.spec.universes for t in tables_of(u)}
+    private = release.spec.run.private
+    if level is None and name is None and listed is None:
+        if called or prefixes:
+            _found(release, prefixes, called, as_json)
+        else:
+            _list(release, [t for _, t in every.values()], private, as_json)
         return
-    if level is None or name is None:
-        raise UserError("a table is named by both", where="--level, --table", remedy="`das tables RUN` lists them")
+    if name is None or (level is None) == (listed is None):
+        raise UserError("a table is named by both, its name and its level (or --areas)", where="--level, --table",
+                        remedy="`das tables RUN` lists them")  # fmt: skip
     form = "json" if as_json else form or _suffix(out) or "csv"
     if form == "parquet" and out is None:
         raise UserError("Parquet is no text", where="--format parquet", remedy="give a file with --out")
-    table = table_export.choose(release.folder, every, release.spine.levels, name, level)
-    private = release.spec.run.private
+    at, areas = _level(release, level, listed)
+    lowest = at if areas is None else release.spine.levels[-1]
+    table = table_export.choose(release.folder, [t for _, t in every.values()], release.spine.levels, name, lowest)
     with Live(quiet or out is None) as progress:
-        progress.stage(f"{table.name}, {level}", table_export.size(release.folder, table, level))
-        parts = table_export.rows(release.folder, table, level, prefixes, progress.advance)
+        progress.stage(f"{table.name}, {at}", table_export.size(release.folder, table, lowest))
+        parts = table_export.rows(release.folder, table, lowest, progress.advance)
+        if areas is None:
+            places = Places.of_level(release.spine, at)
+        else:
+            places = Places.of_areas(areas, areas.noise(release.spine, _variance(release, every[table.name][0])))
+            parts = added_up(parts, areas, table.columns)
+        chosen = places.identified(parts, places.wanted(prefixes, called))
         with _opened(out) as file:
-            n = table_export.write(parts, table, level, form, names, file, private=private)
+            n = table_export.write(chosen, table, at, form, names, file, private=private)
+    if areas is not None:
+        click.echo(NOISE.format(lowest=lowest, at=at), err=True)
     if out is not None:
         warn(private)
         click.echo(f"written: {out} ({n:,} units)")
 
 
+#: What error to expect of areas across the levels.
+NOISE = (
+    "{at}: sums of the published counts of {lowest}. NOISE_SE is the standard error of the total as it was measured, added "
+    "up from the largest whole units; published counts, which agree with every level, are usually closer."
+)
+
+
+def _level(release: Opened, level: str | None, listed: Path | None) -> tuple[str, Areas | None]:
+    """The level or kind of area that is meant, with its areas."""
+    if listed is not None:
+        areas = area_list.read(listed, release.spine)
+        outside = release.spine.units(release.spine.levels[-1]) - len(np.unique(areas.unit))
+        if outside:
+            click.echo(f"{listed}: {outside:,} units of {release.spine.levels[-1]} are in no area", err=True)
+        return areas.kind, areas
+    known = {a.kind: a for a in release.areas()}
+    at = named(str(level), [*release.spine.levels, *known], "level", "--level")
+    return at, known.get(at)
+
+
+def _variance(release: Opened, universe: Universe) -> list[float]:
+    """By level, root first: the least variance of a unit's total that some query measured; 0 where it is exact."""
+    said = run_directory.read_json(release.folder / "privacy.json")
+    exact = exact_queries(said, universe.name, release.spine.levels)
+    of = (
+        discrete_gaussian.variance
+        if universe.plan.mechanism is Mechanism.DISCRETE_GAUSSIAN
+        else discrete_laplace.variance
+    )
+    return [
+        0.0 if "total" in exact[level]
+        else min((of(d.scale) * universe.schema.query(d.query).answers for d in universe.plan.at(level)), default=np.inf)
+        for level in release.spine.levels
+    ]  # fmt: skip
+
+
+def _found(release: Opened, prefixes: Sequence[str], called: Sequence[str], as_json: bool) -> None:
+    """Units of every level, and areas, by code, GEOID or name."""
+    kinds = {level: Places.of_level(release.spine, level) for level in release.spine.levels}
+    kinds |= {a.kind: Places.of_areas(a, np.full(len(a), np.inf)) for a in release.areas()}
+    rows: list[dict[str, Any]] = []
+    for level, places in kinds.items():
+        beside = {c.lower(): t for c, t in places.beside.items() if c in (NAME, GEOID)}
+        for unit in np.flatnonzero(places.wanted(prefixes, called)).tolist():
+            texts = {c: str(beside[c][unit]) if c in beside else "" for c in ("name", "geoid")}
+            rows.append({"level": level, "code": str(places.codes[unit]), **texts})
+    if not rows:
+        raise UserError("there is no such unit at any level", where="--geocode, --name",
+                        remedy="type less of the name; `das tables RUN` lists the levels")  # fmt: skip
+    if as_json:
+        click.echo(json.dumps(rows, ensure_ascii=False))
+    else:
+        console().print(records_table("Units and areas", rows))
+
+
 def _list(release: Opened, every: Sequence[Table], private: bool, as_json: bool) -> None:
     found = table_export.there(release.folder, every, release.spine.levels)
+    kinds, lowest = [a.kind for a in release.areas()], release.spine.levels[-1]
     rows: list[dict[str, Any]] = [
-        {"table": t.name, "title": t.title, "columns": len(t.columns), "levels": levels} for t, levels in found
-    ]
+        {"table": t.name, "title": t.title, "columns": len(t.columns),
+         "levels": [*levels, *(kinds if lowest in levels else [])]}
+        for t, levels in found
+    ]  # fmt: skip
     if as_json:
         click.echo(json.dumps(marked_rows(rows, private)))
         return

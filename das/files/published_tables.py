@@ -1,13 +1,15 @@
-"""Published tables as CSV: ``<Table>_<Level>.csv``, a header of GEOCODE and field names, one row per unit.
+"""Published tables as CSV: ``<Table>_<Level>.csv``, a header of GEOCODE and field names, one row per unit. Where units
+have a GEOID or a name, these stand after the code.
 
 Those of a seeded run have one column more (:mod:`das.model.not_private`), which reading drops.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pyarrow as pa
@@ -17,9 +19,12 @@ from numpy.typing import NDArray
 from das.errors import InputError, ReleaseError
 from das.model.histogram import Histogram
 from das.model.not_private import CELL, COLUMN
+from das.model.spine import Spine
 from das.tables import Table
 
-GEOCODE = "GEOCODE"
+GEOCODE, GEOID, NAME = "GEOCODE", "GEOID", "NAME"
+#: What a column of a table is not.
+BESIDE = (GEOID, NAME, COLUMN)
 #: Values of a table held at once.
 BATCH = 1 << 22
 
@@ -31,10 +36,12 @@ def write(
     tables: Sequence[Table],
     h: Histogram,
     *,
+    beside: Mapping[str, NDArray[np.str_]] | None = None,
     private: bool = True,
     batch: int = BATCH,
 ) -> list[Path]:
-    """Write the tables of one level; return their files, in the order of ``tables``.
+    """Write the tables of one level; return their files, in the order of ``tables``. ``beside`` are texts by column that
+    stand beside the codes (:func:`identifiers`).
 
     All tables are written under temporary names first: after a failure none of them has changed.
 
@@ -48,7 +55,7 @@ def write(
     partial = [path.with_name(f".{path.name}.partial") for path in paths]
     try:
         for table, path in zip(tables, partial, strict=True):
-            _write_one(path, table, codes, h, private, max(1, batch // len(table.columns)))
+            _write_one(path, table, {GEOCODE: codes, **(beside or {})}, h, private, max(1, batch // len(table.columns)))
     except pa.ArrowInvalid as e:
         raise InputError(f"a code cannot stand in a CSV file ({e})", where=f"level {level!r}") from None
     else:
@@ -60,15 +67,29 @@ def write(
     return paths
 
 
-def _write_one(path: Path, table: Table, codes: NDArray[np.str_], h: Histogram, private: bool, units: int) -> None:
-    options = pacsv.WriteOptions(include_header=False, quoting_style="none")
-    names = [GEOCODE, *table.columns, *([] if private else [COLUMN])]
+def identifiers(spine: Spine, level: str) -> dict[str, NDArray[np.str_]]:
+    """GEOIDs and names, each where the units of the level have them."""
+    found = {GEOID: spine.geoids(level), NAME: spine.names[spine.index(level)]}
+    return {column: texts for column, texts in found.items() if texts.any()}
+
+
+def quoting(texts: Iterable[NDArray[np.str_]]) -> Literal["needed", "none"]:
+    """How texts stand in a CSV file: as they are, or in quotes where one of them has a comma or a quote in it."""
+    return "needed" if any((np.strings.find(t, sign) >= 0).any() for t in texts for sign in ',"') else "none"
+
+
+def _write_one(
+    path: Path, table: Table, places: Mapping[str, NDArray[np.str_]], h: Histogram, private: bool, units: int
+) -> None:
+    beside = [texts for column, texts in places.items() if column != GEOCODE]
+    options = pacsv.WriteOptions(include_header=False, quoting_style=quoting(beside))
+    names = [*places, *table.columns, *([] if private else [COLUMN])]
     with path.open("wb") as file:
         file.write((",".join(names) + "\n").encode())
         for start in range(0, h.units, units):
             stop = min(start + units, h.units)
             values = np.ascontiguousarray(table.values(h.rows(start, stop)).T)
-            columns = [pa.array(codes[start:stop], pa.string()), *map(pa.array, values)]
+            columns = [*(pa.array(t[start:stop], pa.string()) for t in places.values()), *map(pa.array, values)]
             if not private:
                 columns.append(pa.repeat(CELL, stop - start))
             pacsv.write_csv(pa.table(columns, names=names), file, options)
@@ -92,7 +113,7 @@ def read(path: Path) -> Rows:
     try:
         with path.open(encoding="utf-8") as file:
             header = file.readline().rstrip("\n").split(",")
-        header = header[:-1] if header[-1] == COLUMN else header
+        header = [c for c in header if c not in BESIDE]
         kinds = {c: pa.int64() for c in header[1:]} | {GEOCODE: pa.string()}
         options = pacsv.ConvertOptions(column_types=kinds, include_columns=header)
         table = pacsv.read_csv(path, convert_options=options)

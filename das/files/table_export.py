@@ -9,19 +9,19 @@ import csv
 import io
 import json
 from collections.abc import Callable, Iterator, Sequence
-from functools import reduce
 from itertools import chain
 from pathlib import Path
 from typing import IO, Any
 
+import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 
 from das.errors import InputError, ReleaseError, UserError
-from das.files.published_tables import GEOCODE
+from das.files.published_tables import BESIDE, GEOCODE, GEOID, NAME, quoting
 from das.model.not_private import CELL, COLUMN, WARNING, marked
+from das.model.spelling import named
 from das.tables import Table
 
 #: Names of the columns: ``P0010001``, ``Total``, or both.
@@ -41,44 +41,33 @@ def choose(folder: Path, tables: Sequence[Table], levels: Sequence[str], name: s
     """The table ``name``, of which there is a file for ``level``.
 
     Raises:
-        UserError: no such table or level: the message lists those that there are.
+        UserError: no such table: the message lists those that there are.
     """
     known = there(folder, tables, levels)
     if not known:
         raise ReleaseError("this release has no published tables", where=folder,
                            remedy="output.tables was false: `das estimate --from` the release with it true")  # fmt: skip
-    if level not in levels:
-        raise UserError(f"no level {level!r}", where="--level", remedy=f"its levels are {', '.join(levels)}")
-    for table, at in known:
-        if table.name.lower() == name.lower() and level in at:
-            return table
-    names = ", ".join(t.name for t, at in known if level in at)
-    raise UserError(f"no table {name!r} at {level}", where="--table", remedy=f"there are {names}")
+    by_name = {t.name: t for t, at in known if level in at}
+    return by_name[named(name, list(by_name), "table", f"--table, at {level}")]
 
 
-def rows(
-    folder: Path, table: Table, level: str, prefixes: Sequence[str], seen: Callable[[int], None]
-) -> Iterator[pa.Table]:
-    """The rows whose geocode begins with one of ``prefixes`` (all, without any), batch by batch.
-
-    ``seen`` is told how many bytes of the file have been read.
-    """
+def rows(folder: Path, table: Table, level: str, seen: Callable[[int], None]) -> Iterator[pa.Table]:
+    """GEOCODE and the columns of a table, batch by batch. ``seen`` is told how many bytes of the file have been read."""
     path = _path(folder, table.name, level)
-    kinds = dict.fromkeys(table.columns, pa.int64()) | {GEOCODE: pa.string()}
+    kinds = dict.fromkeys(table.columns, pa.int64()) | dict.fromkeys((GEOCODE, GEOID, NAME), pa.string())
     options = {"read_options": pacsv.ReadOptions(block_size=1 << 22),
                "convert_options": pacsv.ConvertOptions(column_types=kinds)}  # fmt: skip
     try:
         with pa.OSFile(str(path)) as file:
             reader, at = pacsv.open_csv(file, **options), 0
-            found = [n for n in reader.schema.names if n != COLUMN]
+            found = [n for n in reader.schema.names if n not in BESIDE]
             if found != [GEOCODE, *table.columns]:
                 raise ReleaseError(f"its columns are not those of table {table.name}", where=path,
                                    remedy="the release is altered: get it again from where it was published")  # fmt: skip
             for batch in reader:
                 seen(file.tell() - at)
                 at = file.tell()
-                part = pa.Table.from_batches([batch]).select(found)
-                yield part.filter(_begins(part[GEOCODE], prefixes)) if prefixes else part
+                yield pa.Table.from_batches([batch]).select(found)
     except (OSError, pa.ArrowInvalid) as error:
         raise InputError(f"not readable as a published table ({error})", where=path) from None
 
@@ -93,9 +82,10 @@ def write(
     """All rows to ``out``; returns how many. No row at all is an error, before anything is written."""
     first = next((p for p in parts if p.num_rows), None)
     if first is None:
-        raise UserError("no unit's code begins so", where="--geocode",
-                        remedy=f"look at the codes of {level} without --geocode")  # fmt: skip
-    heads = [GEOCODE, *(_head(f, label, names) for f, label in zip(table.columns, table.labels, strict=True))]
+        raise UserError(f"there is no such unit of {level}", where="--geocode, --name",
+                        remedy="see its codes and names without them; `das tables RUN --name TEXT` looks at all levels")  # fmt: skip
+    label = {f: _head(f, x, names) for f, x in zip(table.columns, table.labels, strict=True)}
+    heads = [label.get(c, c) for c in first.column_names]
     writer = {"csv": _csv, "parquet": _parquet, "json": _json, "md": _markdown}[form]
     every: Iterator[pa.Table] = chain([first], parts)
     if not private and form == "md":
@@ -114,10 +104,6 @@ def _path(folder: Path, name: str, level: str) -> Path:
     return folder / "tables" / f"{name}_{level}.csv"
 
 
-def _begins(codes: pa.ChunkedArray, prefixes: Sequence[str]) -> pa.ChunkedArray:
-    return reduce(pc.or_, [pc.starts_with(codes, p) for p in prefixes])
-
-
 def _csv(parts: Iterator[pa.Table], table: Table, level: str, heads: Sequence[str], out: IO[bytes]) -> int:
     del table, level
     head = io.StringIO()
@@ -125,21 +111,21 @@ def _csv(parts: Iterator[pa.Table], table: Table, level: str, heads: Sequence[st
     out.write(head.getvalue().encode())
     n = 0
     for part in parts:
-        pacsv.write_csv(part, out, pacsv.WriteOptions(include_header=False, quoting_style="none"))
+        texts = [np.array(part[NAME].to_pylist(), dtype=np.str_)] if NAME in part.column_names else []
+        pacsv.write_csv(part, out, pacsv.WriteOptions(include_header=False, quoting_style=quoting(texts)))
         n += part.num_rows
     return n
 
 
 def _parquet(parts: Iterator[pa.Table], table: Table, level: str, heads: Sequence[str], out: IO[bytes]) -> int:
     """Each column's metadata has its field and label, the file's the table, its title and the level."""
-    mark = len(heads) - len(table.columns) - 1
-    about = [{}, *({"field": f, "label": x} for f, x in zip(table.columns, table.labels, strict=True)), *[{}] * mark]
-    kinds = [pa.string(), *[pa.int64()] * len(table.columns), *[pa.string()] * mark]
-    fields = [pa.field(h, k, metadata=m) for h, k, m in zip(heads, kinds, about, strict=True)]
+    first = next(parts)
+    about = {f: {"field": f, "label": x} for f, x in zip(table.columns, table.labels, strict=True)}
+    fields = [pa.field(h, c.type, metadata=about.get(c.name, {})) for h, c in zip(heads, first.schema, strict=True)]
     schema = pa.schema(fields, metadata={"table": table.name, "title": table.title, "level": level})
     n = 0
     with pq.ParquetWriter(out, schema, compression="zstd") as writer:
-        for part in parts:
+        for part in chain([first], parts):
             writer.write_table(pa.Table.from_arrays(part.columns, schema=schema))
             n += part.num_rows
     return n
@@ -161,16 +147,17 @@ def _json(parts: Iterator[pa.Table], table: Table, level: str, heads: Sequence[s
 
 
 def _markdown(parts: Iterator[pa.Table], table: Table, level: str, heads: Sequence[str], out: IO[bytes]) -> int:
-    """A line for each column of the table, a column for each unit."""
-    units: list[Sequence[Any]] = []
+    """A line for each column of the table, a column for each unit, headed by its name and code."""
+    units: list[dict[str, Any]] = []
     for part in parts:
-        units += zip(*(c.to_pylist() for c in part.columns), strict=True)
+        units += part.to_pylist()
         if len(units) > WIDEST:
             raise UserError(f"more than {WIDEST} units do not fit side by side", where="--format md",
-                            remedy="choose fewer with --geocode, or take --format csv")  # fmt: skip
-    lines = [f"## {table.name}: {table.title}", "", _line([level, *(str(u[0]) for u in units)]),
-             _line(["---", *["---:"] * len(units)])]  # fmt: skip
-    lines += [_line([h, *(f"{u[i]:,}" for u in units)]) for i, h in enumerate(heads) if i]
+                            remedy="choose fewer with --geocode or --name, or take --format csv")  # fmt: skip
+    titles = [f"{u[NAME]} ({u[GEOCODE]})" if u.get(NAME) else str(u[GEOCODE]) for u in units]
+    lines = [f"## {table.name}: {table.title}", "", _line([level, *titles]), _line(["---", *["---:"] * len(units)])]
+    shown = [(h, c) for h, c in zip(heads, units[0], strict=True) if c not in (GEOCODE, GEOID, NAME)]
+    lines += [_line([h, *("–" if u[c] is None else f"{u[c]:,}" for u in units)]) for h, c in shown]
     out.write(("\n".join(lines) + "\n").encode())
     return len(units)
 

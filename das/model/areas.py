@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from das.errors import InputError
 from das.model.histogram import Histogram
 from das.model.names import Names, blank
+from das.model.spine import Spine
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,6 +54,27 @@ class Areas:
         first = np.repeat(h.indptr[self.unit] - np.concatenate([[0], np.cumsum(size)[:-1]]), size)
         at = first + np.arange(len(first))
         return Histogram.of(len(self), h.cells, np.repeat(self.area, size), h.cell[at], h.count[at])
+
+    def noise(self, spine: Spine, variance: Sequence[float]) -> NDArray[np.float64]:
+        """The variance of each area's total, added up from measured totals of whole units that make it up: of those sums
+        the one with the least noise. ``variance`` is that of the measured total of one unit by level, root first,
+        infinite where none is measured.
+
+        From the lowest level up, a unit that lies wholly in the area costs the lesser of its own variance and the sum of
+        its parts'.
+        """
+        area, unit = self.area, self.unit
+        cost, whole = np.full(len(unit), float(variance[-1])), np.ones(len(unit), dtype=bool)
+        for depth in range(len(spine) - 1, 0, -1):
+            children = np.diff(spine.children(spine.levels[depth]))
+            pairs, at = np.unique(area * len(children) + spine.parent[depth][unit], return_inverse=True)
+            area, unit = pairs // len(children), pairs % len(children)
+            cost = np.bincount(at, weights=cost)
+            whole = np.bincount(at, weights=whole) == children[unit]
+            cost = np.where(whole, np.minimum(cost, variance[depth - 1]), cost)
+        out = np.zeros(len(self))
+        np.add.at(out, area, cost)
+        return out
 
     @staticmethod
     def of_field(

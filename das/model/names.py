@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from unicodedata import combining, normalize
 
 import numpy as np
 from numpy.typing import NDArray
@@ -65,6 +66,15 @@ def shrunk(names: NDArray[np.str_]) -> NDArray[np.str_]:
     """The same strings, no wider than the longest."""
     width = int(np.strings.str_len(names).max()) if len(names) else 0
     return names.astype(f"<U{max(width, 1)}", copy=False)
+
+
+def plain(names: NDArray[np.str_]) -> NDArray[np.str_]:
+    """Lower case, without accents: what a search compares."""
+    out = np.strings.lower(names)
+    odd = (_points(out) > 127).any(axis=1)
+    if odd.any():
+        out[odd] = ["".join(c for c in normalize("NFD", n) if not combining(c)) for n in out[odd].tolist()]
+    return out
 
 
 def unprintable(names: NDArray[np.str_]) -> NDArray[np.bool_]:

@@ -1,0 +1,79 @@
+"""The rows of a published table that a reader wants: units of a level, or areas off the spine, which are sums of the
+lowest units; by code, by GEOID or by name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from das.files.published_tables import GEOCODE, GEOID, NAME, identifiers
+from das.model.areas import Areas
+from das.model.names import plain
+from das.model.spine import Spine
+
+#: Columns that areas have beside their codes: their lowest units, and the standard error of their measured total.
+UNITS, NOISE_SE = "UNITS", "NOISE_SE"
+
+
+@dataclass(frozen=True, eq=False)
+class Places:
+    """Units or areas in the order of their rows: ``codes`` and what stands ``beside`` them, by column."""
+
+    codes: NDArray[np.str_]
+    beside: Mapping[str, NDArray[np.generic]] = field(default_factory=dict)
+
+    @staticmethod
+    def of_level(spine: Spine, level: str) -> Places:
+        return Places(spine.codes[spine.index(level)], identifiers(spine, level))
+
+    @staticmethod
+    def of_areas(areas: Areas, noise: NDArray[np.float64]) -> Places:
+        """``noise`` is the variance of each area's measured total."""
+        beside: dict[str, NDArray[np.generic]] = {NAME: areas.called} if areas.called.any() else {}
+        error = np.where(np.isfinite(noise), np.sqrt(noise).round(1), np.nan)
+        return Places(areas.codes, beside | {UNITS: np.bincount(areas.area), NOISE_SE: error})
+
+    def wanted(self, prefixes: Sequence[str], names: Sequence[str]) -> NDArray[np.bool_]:
+        """Those whose code or GEOID begins with one of ``prefixes`` and whose name has one of ``names`` in it, whatever
+        its case and accents. An empty list wants all."""
+        codes = [t for t in (self.codes, self.beside.get(GEOID)) if t is not None]
+        out = np.full(len(self.codes), not prefixes)
+        for prefix in prefixes:
+            for texts in codes:
+                out |= np.strings.startswith(texts.astype(np.str_), prefix)
+        if names:
+            called = (
+                plain(np.asarray(self.beside[NAME], dtype=np.str_)) if NAME in self.beside else np.full(len(out), "")
+            )
+            out &= np.any([np.strings.find(called, plain(np.array([n]))[0]) >= 0 for n in names], axis=0)
+        return out
+
+    def identified(self, parts: Iterator[pa.Table], wanted: NDArray[np.bool_]) -> Iterator[pa.Table]:
+        """The wanted rows of ``parts``, which follow each other in the order of the codes, with what stands beside."""
+        start = 0
+        for part in parts:
+            here = slice(start, start + part.num_rows)
+            start += part.num_rows
+            for i, (column, values) in enumerate(self.beside.items(), start=1):
+                part = part.add_column(i, column, pa.array(values[here], from_pandas=values.dtype.kind == "f"))
+            yield part.filter(pa.array(wanted[here]))
+
+
+def added_up(parts: Iterator[pa.Table], areas: Areas, columns: Sequence[str]) -> Iterator[pa.Table]:
+    """The rows of the lowest units, added up to one table of the areas."""
+    order = np.argsort(areas.unit, kind="stable")
+    unit, area = areas.unit[order], areas.area[order]
+    sums = np.zeros((len(areas), len(columns)), dtype=np.int64)
+    first = 0
+    for part in parts:
+        values = np.stack([part[c].to_numpy() for c in columns], axis=1)
+        here = slice(*np.searchsorted(unit, [first, first + len(values)]))
+        np.add.at(sums, area[here], values[unit[here] - first])
+        first += len(values)
+    yield pa.table(
+        {GEOCODE: pa.array(areas.codes, pa.string())} | dict(zip(columns, map(pa.array, sums.T), strict=True))
+    )
