@@ -1,9 +1,7 @@
-"""The documentation says what the code does: keys, commands, links, and the walk through one's own data."""
+"""The documentation says what the code does: keys, commands, and links."""
 
 from __future__ import annotations
 
-import csv
-import random
 import re
 import shlex
 from collections.abc import Iterator
@@ -73,7 +71,10 @@ def test_every_key_of_the_configuration_is_explained() -> None:
 def test_a_key_without_a_note_is_noticed() -> None:
     """What stands under a field is found, and only that."""
     assert reference.notes(RunSpec) == {}
-    assert "not private" in reference.notes(type(parse(OWN, where="test").run))["seed"]
+    assert (
+        "not private"
+        in reference.notes(type(parse((ROOT / "configs" / "1940.toml").read_text(), where="test").run))["seed"]
+    )
 
 
 # --- commands --------------------------------------------------------------------------------------------------
@@ -138,32 +139,3 @@ def test_the_index_leads_to_every_page_and_notebook() -> None:
 
 def test_the_citation_is_of_this_version() -> None:
     assert f"\nversion: {das.__version__}\n" in (ROOT / "CITATION.cff").read_text()
-
-
-# --- the walk --------------------------------------------------------------------------------------------------
-
-OWN = re.findall(r"```toml\n(.*?)```", (ROOT / "docs" / "own-data.md").read_text(encoding="utf-8"), re.DOTALL)[0]
-
-
-def test_the_configuration_for_ones_own_data_runs_as_it_is_printed(tmp_path: Path) -> None:
-    """A made-up table in the printed layout, the printed configuration, and nothing else."""
-    header = re.findall(r"```\n(region,.*)\n", (ROOT / "docs" / "own-data.md").read_text(encoding="utf-8"))[0].split(
-        ","
-    )
-    dice = random.Random(1)
-    with (tmp_path / "people.csv").open("w", newline="") as file:
-        out = csv.writer(file)
-        out.writerow(header)
-        for _ in range(500):
-            region, district, village = dice.choice("NS"), dice.choice("12"), dice.choice("abc")
-            out.writerow([region, region + district, region + district + village, dice.choice(["female", "male"]),
-                          dice.choice(["young", "middle", "old"]), dice.choice("xyz")])  # fmt: skip
-    (tmp_path / "my.toml").write_text(OWN)
-    spec = das.load_spec(tmp_path / "my.toml")
-    das.run(spec, tmp_path / "run", paths=[tmp_path / "people.csv"])
-    assert len(das.read_microdata(tmp_path / "run")) == 500
-    assert (tmp_path / "run" / "confidential" / "report.html").stat().st_size > 1000
-    noisy = das.read_nmf(tmp_path / "run", level="Region", query="adult")
-    assert list(noisy["age"]) == ["minor", "adult"] * 2
-    persons = das.read_microdata(tmp_path / "run", labels=True)
-    assert set(persons["age"]) == {"Under 18 years", "18 to 64 years", "65 years and over"}

@@ -14,6 +14,9 @@ from click.testing import CliRunner, Result
 from das import read_microdata
 from das.cli import main
 
+#: Nothing is asked of the reports here.
+BARE = ("--set", "output.report=false")
+
 
 def das(*words: object) -> Result:
     return CliRunner().invoke(main, [str(w) for w in words])
@@ -51,8 +54,9 @@ def test_a_draft_runs_at_once(tmp_path: Path) -> None:
     spec, said = drafted(table)
     assert spec["geography"]["levels"] == ["Country", "Region", "District", "Village"]
     assert spec["data"]["columns"]["geography"] == {"Region": "region", "District": "district", "Village": "village"}
+    assert spec["data"]["columns"]["areas"] == {"Seat": "seat"}
     assert spec["schema"]["attributes"] == {
-        "seat": ["east", "west"], "sex": ["female", "male"], "age": [str(i) for i in range(12)],
+        "sex": ["female", "male"], "age": [str(i) for i in range(12)],
         "born_in": ["here", "unknown"],
     }  # fmt: skip
     assert spec["data"]["columns"]["attributes"] == {"born_in": "born in"}
@@ -63,7 +67,9 @@ def test_a_draft_runs_at_once(tmp_path: Path) -> None:
     assert "READ OFF THE DATA" in text
     assert "public" in text
     assert das("check", table.with_suffix(".toml")).exit_code == 0
-    done = das("run", table.with_suffix(".toml"), "--out", tmp_path / "run", "--quiet", "--set", "budget.rho=10000")
+    done = das(
+        "run", table.with_suffix(".toml"), "--out", tmp_path / "run", "--quiet", "--set", "budget.rho=10000", *BARE
+    )
     assert done.exit_code == 0, done.output
     made = read_microdata(tmp_path / "run")
     assert sorted(made["geocode"]) == sorted(r["village"] for r in rows(random.Random(1)))
@@ -85,7 +91,7 @@ def test_codes_that_repeat_counts_and_other_encodings(tmp_path: Path) -> None:
     assert spec["data"]["columns"]["count"] == "n"
     assert spec["schema"]["attributes"] == {"Sexo": ["H", "M"], "Educación": ["no", "sí"]}
     assert "codes put together" in said
-    assert das("run", path.with_suffix(".toml"), "--out", tmp_path / "run", "--quiet").exit_code == 0
+    assert das("run", path.with_suffix(".toml"), "--out", tmp_path / "run", "--quiet", *BARE).exit_code == 0
 
 
 def test_areas_across_the_tree(tmp_path: Path) -> None:
@@ -106,7 +112,7 @@ def test_parquet_and_places_that_are_named(tmp_path: Path) -> None:
     spec, _ = drafted(tmp_path / "t.parquet", "--geography", "top,unit")
     assert spec["geography"]["levels"] == ["Country", "Top", "Unit"]
     assert set(spec["schema"]["attributes"]) == {"level_", "age"}  # "level" is a column of published files
-    assert das("run", tmp_path / "t.toml", "--out", tmp_path / "run", "--quiet").exit_code == 0
+    assert das("run", tmp_path / "t.toml", "--out", tmp_path / "run", "--quiet", *BARE).exit_code == 0
 
 
 REFUSED = {

@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
+import numpy as np
+
 from das.errors import InputError, SpecError
 from das.model.profile import Column, Profile
 from das.model.schema import Attribute
@@ -26,6 +28,8 @@ RANKS = (
     ("block_group", "blockgroup", "village", "section", "neighbourhood", "neighborhood"),
     ("block", "enumdist", "enumeration_area", "ea", "meshblock", "place"),
 )
+#: Words in the names of columns of areas that cut across the tree.
+ACROSS = {"seat", "constituency", "electorate", "circunscripcion", "wahlkreis", "postcode", "zip", "catchment"}
 #: Names of columns that say how many persons a line stands for.
 COUNTS = ("n", "count", "counts", "persons", "people", "frequency", "freq", "number")
 #: An attribute has at most so many values (whole numbers such as ages may have more), and a schema so many cells.
@@ -59,7 +63,10 @@ def guess(table: Profile, geography: Sequence[str] = ()) -> Guess:
         (c for c in table.columns if _word(c.name) in COUNTS and c.whole and c.name not in geography), None
     )
     rest = [c for c in table.columns if c is not out.count]
+    across = [c for c in rest if set(_word(c.name).split("_")) & ACROSS and c.name not in geography]
+    rest = [c for c in rest if c not in across]
     _places(out, [by_name[g] for g in geography] or _look_like_places(rest, table.rows), asked=bool(geography))
+    _across(out, across)
     rest = [c for c in rest if c not in out.geography and c not in out.areas]
     _attributes(out, rest)
     return out
@@ -128,11 +135,24 @@ def _places(out: Guess, chosen: list[Column], *, asked: bool) -> None:
         across += [c for c in named if c not in chain]
         named = chain
     out.geography = named
-    for c in across:
-        if not out.within_parent and lowest.nests_in(c):
+    _across(out, across)
+
+
+def _across(out: Guess, columns: Sequence[Column]) -> None:
+    """Areas, if every place of the lowest level lies in one of each."""
+    lowest = out.geography if out.within_parent else out.geography[-1:]
+    for c in columns:
+        whole = not c.empty and len(c.values) > 1
+        if whole and _combined(lowest).nests_in(c):
             out.areas.append(c)
         else:
-            out.left[c.name] = "it has many values, and is no level of the tree"
+            out.left[c.name] = "it is no level of the tree, and its areas are not made of whole places"
+
+
+def _combined(columns: Sequence[Column]) -> Column:
+    """One whose values are the combinations of theirs."""
+    index = np.unique(np.stack([c.index for c in columns]), axis=1, return_inverse=True)[1]
+    return Column("", (), np.asarray(index, dtype=np.int64).ravel())
 
 
 def _longest(columns: Sequence[Column]) -> list[Column]:
