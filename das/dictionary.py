@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from das.files import microdata_layout as micro
 from das.files import spine as spine_file
 from das.files.published_tables import GEOCODE
-from das.model.labels import level_words
+from das.model.labels import NOT_COUNTED, level_words
 from das.model.not_private import CELL, COLUMN, WARNING, marked_rows
 from das.model.schema import Schema
 from das.model.spine import Spine
@@ -72,17 +72,21 @@ class Entry:
     label: str
 
 
-def text(spec: RunSpec, spine: Spine) -> str:
+#: By universe, attributes that were made up by a rule, each with a sentence: the ``assigned`` of the statement.
+Assigned = Mapping[str, Mapping[str, str]]
+
+
+def text(spec: RunSpec, spine: Spine, assigned: Assigned) -> str:
     """The file."""
     out = io.StringIO()
-    rows = marked_rows(map(vars, entries(spec, spine)), spec.run.private)
+    rows = marked_rows(map(vars, entries(spec, spine, assigned)), spec.run.private)
     lines = csv.DictWriter(out, rows[0], lineterminator="\n")
     lines.writeheader()
     lines.writerows(rows)
     return out.getvalue()
 
 
-def entries(spec: RunSpec, spine: Spine) -> list[Entry]:
+def entries(spec: RunSpec, spine: Spine, assigned: Assigned) -> list[Entry]:
     """Every line of the dictionary of a release."""
     out = [Entry("", "file", name, "", "", says) for name, says in FILES]
     out += [
@@ -90,11 +94,12 @@ def entries(spec: RunSpec, spine: Spine) -> list[Entry]:
     ]
     out += [Entry("", "code", "spine.parquet", "level", level, level_words(level)) for level in spine.levels]
     for u in spec.universes:
+        made_up = assigned.get(u.name, {})
         parts = [_schema(u), _measurements(u), _microdata(u, spine, spec)]
         if spec.estimation.method == "full-information" and len(spine) > 1:
             parts.append(_estimates(u))
         if spec.output.tables:
-            parts.append(_tables(u, spec.run.private))
+            parts.append(_tables(u, made_up, spec.run.private))
         out += [Entry(u.name, *line) for part in parts for line in part]
     return out
 
@@ -154,12 +159,14 @@ def _microdata(u: Universe, spine: Spine, spec: RunSpec) -> Iterator[Line]:
                 yield from (("code", file, name, code, x) for code, x in zip(column.values, labels, strict=True))
 
 
-def _tables(u: Universe, private: bool) -> Iterator[Line]:
-    for table in tables_of(u):
+def _tables(u: Universe, made_up: Mapping[str, str], private: bool) -> Iterator[Line]:
+    for table in tables_of(u, made_up):
         file = f"tables/{table.name}_*.csv"
         yield "file", file, "", "", f"{table.name}: {table.title} ({u.records}), one row for each unit of a level"
         yield "column", file, GEOCODE, "", CODE
         yield from (("column", file, f, "", x) for f, x in zip(table.columns, table.labels, strict=True))
+        if table.assigned:
+            yield "column", file, NOT_COUNTED, "", " ".join(made_up[a] for a in table.assigned)
         if not private:
             yield "column", file, COLUMN, "", WARNING
             yield "code", file, COLUMN, CELL, WARNING

@@ -146,7 +146,8 @@ def post_process(opened: Opened, out: Path, pool: Executor, stages: Stages, prog
     with stages("microdata and tables"):
         for u in opened.spec.universes:
             publish(opened, u, results[u.name], out, progress)
-        run_directory.write_text(out / dictionary.NAME, dictionary.text(opened.spec, opened.spine))
+        assigned = {u.name: opened.assigned(u.name) for u in opened.spec.universes}
+        run_directory.write_text(out / dictionary.NAME, dictionary.text(opened.spec, opened.spine, assigned))
     published = {name: r.histograms for name, r in results.items()}
     if opened.spec.output.report:
         with stages("report of the release"):

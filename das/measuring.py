@@ -77,7 +77,7 @@ def measure_release(
     with stages("measure"):
         events, lost = _measured(spec, prepared, directory, noise, progress, accept_spent)
     said = statement(spec.terms, Drawn(events, lost), invariants(prepared.constraints), noise.name, noise.private,
-                     prepared.notes)  # fmt: skip
+                     prepared.notes, assigned=prepared.assigned)  # fmt: skip
     privacy = seal(directory.release, said, spec.run.name, LedgerFile(directory.ledger).attempts())
     return Measured(began, noise.name, noise.private, privacy)
 

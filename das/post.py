@@ -67,6 +67,11 @@ class Opened:
         """The areas off the spine that the input knew; none in a release of another publisher."""
         return areas_file.read(self.folder / areas_file.NAME, self.spine)
 
+    def assigned(self, universe: str) -> dict[str, str]:
+        """Attributes of a universe that were made up by a rule, each with a sentence; none where nothing is stated."""
+        path = self.folder / "privacy.json"
+        return run_directory.read_json(path).get("assigned", {}).get(universe, {}) if path.is_file() else {}
+
     def bounds(self, universe: Universe) -> dict[str, Bounds]:
         """From the constraint rows of the noisy measurement files."""
         reader = self.source(universe)
@@ -255,7 +260,7 @@ def publish(release: Opened, universe: Universe, result: Release, out: Path, pro
     if not release.spec.output.tables:
         return
     progress.stage(f"tables: {universe.name}", len(spine))
-    published = tables.of(universe)
+    published = tables.of(universe, release.assigned(universe.name))
     for level, level_codes in zip(spine.levels, spine.codes, strict=True):
         published_tables.write(out / "tables", level, level_codes, published, result.histograms[level],
                                beside=published_tables.identifiers(spine, level),

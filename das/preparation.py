@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -38,6 +38,7 @@ class Prepared:
     sources: tuple[Source, ...]
     notes: tuple[str, ...]
     areas: tuple[Areas, ...] = ()  #: off the spine
+    assigned: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  #: by universe: see ``Extract.assigned``
 
 
 def prepare(spec: RunSpec, paths: Sequence[Path], stages: Stages, progress: Progress) -> Prepared:
@@ -59,7 +60,7 @@ def prepare(spec: RunSpec, paths: Sequence[Path], stages: Stages, progress: Prog
         constraints = {u.name: _constraints(u, spine, counted[u.name], structures) for u in spec.universes}
         places = extract.blocks
         areas = off_spine(places.fields, spine.levels, unit, spine.units(spine.levels[-1]), places.names)
-    return Prepared(spine, counted, constraints, sources, extract.notes, areas)
+    return Prepared(spine, counted, constraints, sources, extract.notes, areas, {PERSONS: extract.assigned})
 
 
 def _records(spec: RunSpec, extract: Extract) -> tuple[dict[str, Confidential[Records]], tuple[Source, ...]]:

@@ -62,7 +62,7 @@ def read_microdata(path: Path | str, *, labels: bool = False) -> pd.DataFrame:
     words: dict[str, dict[str, str]] = {}
     universe = here.relative_to(release / "microdata").parts[0] if (release / "microdata") in here.parents else PERSONS
     file = f"microdata/{universe.removesuffix('.csv')}/*.parquet"
-    for entry in dictionary.entries(_spec(release), spine_file.read(release / "spine.parquet")):
+    for entry in dictionary.entries(_spec(release), spine_file.read(release / "spine.parquet"), {}):
         if (entry.kind, entry.file) == ("code", file):
             words.setdefault(entry.column, {})[entry.code] = entry.label
     return frame.assign(**{c: frame[c].cat.rename_categories(said) for c, said in words.items() if c in frame})

@@ -29,7 +29,13 @@ def shown(release: Opened, published: Mapping[str, Mapping[str, Histogram]]) -> 
     spec, spine = release.spec, release.spine
     worlds = [
         World(
-            u.name, u.schema, u.plan, published[u.name], release.source(u), exact_queries(privacy, u.name, spine.levels)
+            u.name,
+            u.schema,
+            u.plan,
+            published[u.name],
+            release.source(u),
+            exact_queries(privacy, u.name, spine.levels),
+            release.assigned(u.name),
         )
         for u in spec.universes
     ]

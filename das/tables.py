@@ -7,7 +7,8 @@ number of the column, four digits: ``P0010001``.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Collection
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -16,6 +17,7 @@ from scipy import sparse
 
 from das.errors import InputError
 from das.model.histogram import Histogram
+from das.model.labels import NOT_COUNTED
 from das.model.query import Query
 from das.model.schema import CENRACE, H1, PL94, Schema
 from das.model.universe import Tabulation, Universe
@@ -29,7 +31,8 @@ class Table:
     """Columns, each the sum of some cells of the histogram; a cell may be in many columns or in none.
 
     Column ``j`` has field name ``columns[j]``, label ``labels[j]`` and the cells
-    ``cell[indptr[j]:indptr[j + 1]]``, of ``cells``.
+    ``cell[indptr[j]:indptr[j + 1]]``, of ``cells``. ``assigned`` are attributes that it tells levels of apart and that
+    were made up by a rule: it is no count, and its title says so.
     """
 
     name: str
@@ -39,6 +42,7 @@ class Table:
     cells: int
     indptr: NDArray[np.int64]
     cell: NDArray[np.int64]
+    assigned: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not len(self.columns) == len(self.labels) == len(self.indptr) - 1 or self.indptr[-1] != len(self.cell):
@@ -88,9 +92,32 @@ def _fields(name: str, number: int) -> tuple[str, ...]:
     return tuple(f"{head}{i:04d}" for i in range(1, number + 1))
 
 
-def of(universe: Universe) -> tuple[Table, ...]:
-    """The tables of a universe: those of its schema, and those that its configuration defines."""
-    return (*published(universe.schema, universe.letter), *(_asked(t, universe.schema) for t in universe.tables))
+def of(universe: Universe, assigned: Collection[str] = ()) -> tuple[Table, ...]:
+    """The tables of a universe: those of its schema, and those that its configuration defines. Those that rest on an
+    attribute that was ``assigned`` say so."""
+    schema = universe.schema
+    every = (*published(schema, universe.letter), *(_asked(t, schema) for t in universe.tables))
+    return tuple(_said(t, schema, assigned) for t in every)
+
+
+def _said(table: Table, schema: Schema, assigned: Collection[str]) -> Table:
+    """The table, with those of the attributes on which it rests."""
+    resting = tuple(a for a in assigned if _rests(table, schema, a))
+    if not resting:
+        return table
+    return replace(table, title=f"{table.title} ({NOT_COUNTED}: {' and '.join(resting)} assigned)", assigned=resting)
+
+
+def _rests(table: Table, schema: Schema, attribute: str) -> bool:
+    """Whether some column adds up some levels of the attribute and not others."""
+    axis = schema.axis(attribute)
+    for column in table.columns:
+        inside = np.zeros(table.cells, dtype=bool)
+        inside[table.members(column)] = True
+        shaped = inside.reshape(schema.shape)
+        if (shaped != shaped.take([0], axis=axis)).any():
+            return True
+    return False
 
 
 def _asked(asked: Tabulation, schema: Schema) -> Table:

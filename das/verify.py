@@ -104,9 +104,10 @@ def statement(release: Path) -> dict[str, Any]:
     said = privacy_statement.read(release)
     _check_constraints(release, spec, said)
     if same_software(said):
-        _check_dictionary(release, spec)
+        _check_dictionary(release, spec, said.get("assigned", {}))
     source = _source(spec)
-    again = stated.statement(spec.terms, made, said["outside_the_guarantee"], source.name, source.private)
+    again = stated.statement(spec.terms, made, said["outside_the_guarantee"], source.name, source.private,
+                             assigned=said.get("assigned", {}))  # fmt: skip
     own_words = again.pop("what_this_means")
     if lost := [x for x in own_words if x not in said.get("what_this_means", ())]:
         raise ReleaseError(f"it does not say: {lost[0]}", where=path,
@@ -244,12 +245,12 @@ def _check_constraints(release: Path, spec: RunSpec, said: Mapping[str, Any]) ->
                            f"files, and {'' if odd in listed else 'not '}in the statement", where=where, remedy=ALTERED)  # fmt: skip
 
 
-def _check_dictionary(release: Path, spec: RunSpec) -> None:
+def _check_dictionary(release: Path, spec: RunSpec, assigned: dictionary.Assigned) -> None:
     """Line by line what the specification gives. Before anything is post-processed there is none."""
     path = release / dictionary.NAME
     if not path.exists():
         return
-    again = dictionary.text(spec, spine_file.read(release / "spine.parquet"))
+    again = dictionary.text(spec, spine_file.read(release / "spine.parquet"), assigned)
     said = run_directory.read_text(path, "data dictionary")
     for i, (one, other) in enumerate(zip_longest(said.splitlines(), again.splitlines())):
         if one != other:

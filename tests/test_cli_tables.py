@@ -108,6 +108,22 @@ def test_labels_alone_tell_the_columns_apart() -> None:
         assert len(set(t.labels)) == len(t.labels)
 
 
+def test_a_table_that_was_assigned_says_so_in_every_format(das: Das, release: Path, tmp_path: Path) -> None:
+    marked = Path(shutil.copytree(release, tmp_path / "release"))
+    (marked / "privacy.json").write_text(json.dumps({"assigned": {"persons": {"hhgq": "It was assigned."}}}))
+    args = (marked, "--level", "State", "--table", "P5")
+    assert "NOT COUNTED: hhgq assigned" in das(marked)[1]
+    head, row = csv.reader(io.StringIO(das(*args)[1]))
+    assert (head[-1], row[-1]) == ("NOT COUNTED", "hhgq assigned")
+    assert "NOT COUNTED: hhgq assigned" in das(*args, "--format", "md")[1]
+    said = json.loads(das(*args, "--json")[1])
+    assert "NOT COUNTED" in said["title"]
+    assert said["rows"][0]["NOT COUNTED"] == "hhgq assigned"
+    assert das(*args, "--out", tmp_path / "p5.parquet")[0] == 0
+    assert pq.read_table(tmp_path / "p5.parquet").column_names[-1] == "NOT COUNTED"
+    assert "NOT COUNTED" not in das(marked, "--level", "State", "--table", "P1")[1]
+
+
 def test_parquet_keeps_field_label_and_title(das: Das, release: Path, tmp_path: Path) -> None:
     out = tmp_path / "p2.parquet"  # the format is that of the name
     code, said, _ = das(release, "--level", "County", "--table", "P2", "--names", "field", "--out", out)

@@ -92,11 +92,14 @@ def test_words_are_words(release: Path, lines: pd.DataFrame) -> None:
     assert race.code.iloc[0] in ("01", "1")
 
 
-def test_it_is_a_function_of_specification_and_spine(release: Path) -> None:
+def test_it_is_a_function_of_specification_spine_and_what_was_assigned(release: Path) -> None:
     from das.post import open_release
 
     opened = open_release(release)
-    assert dictionary.text(opened.spec, opened.spine) == (release / dictionary.NAME).read_text(encoding="utf-8")
+    assigned = {u.name: opened.assigned(u.name) for u in opened.spec.universes}
+    assert dictionary.text(opened.spec, opened.spine, assigned) == (release / dictionary.NAME).read_text(
+        encoding="utf-8"
+    )
 
 
 def test_frames_have_the_words_of_the_release(release: Path, tmp_path: Path) -> None:

@@ -14,9 +14,11 @@ from hypothesis import strategies as st
 import das.files.published_tables as files
 from das.errors import InputError, ReleaseError
 from das.files.published_tables import read, verify, write
+from das.model.budget import Mechanism, Neighbours, Plan
 from das.model.histogram import Histogram
 from das.model.schema import CENRACE, E2E_1940, H1, PL94, Attribute, Schema
-from das.tables import Table, published
+from das.model.universe import Universe
+from das.tables import Table, of, published
 
 ROOT = Path(__file__).parents[1]
 SHARED = Path(os.environ.get("DAS_SHARED_DATA", ROOT.parent / "shared" / "data"))
@@ -101,6 +103,21 @@ def test_subtotals_of_the_redistricting_tables():
 
 
 H = random_histogram(7, PL94.cells, 9000)
+
+
+def test_a_table_that_rests_on_an_assigned_attribute_says_so(tmp_path):
+    """P5 alone tells types of group quarters apart; of any schema, whatever tells levels of the attribute apart."""
+    nothing = Plan(Mechanism.DISCRETE_GAUSSIAN, Neighbours.BOUNDED, ())
+    said = {t.name: t.assigned for t in of(Universe("persons", PL94, nothing, {}, ()), ["hhgq"])}
+    assert said == {"P1": (), "P2": (), "P3": (), "P4": (), "P5": ("hhgq",)}
+    toy = of(Universe("persons", TOY, nothing, {}, ()), ["age"])
+    assert [(t.name, t.assigned) for t in toy] == [("T0", ()), ("T1", ()), ("T2", ("age",)), ("T3", ("age",))]
+    assert toy[2].title == f"{published(TOY)[2].title} (NOT COUNTED: age assigned)"
+    h, codes = random_histogram(3, TOY.cells, 20), np.array(["1", "2", "3"])
+    write(tmp_path, "Block", codes, toy, h, private=False)
+    assert (tmp_path / "T2_Block.csv").read_text().splitlines()[0].endswith(",NOT COUNTED,NOT PRIVATE")
+    verify(tmp_path, "Block", codes, toy, h)  # what is read is the table alone
+    assert "NOT COUNTED" not in (tmp_path / "T1_Block.csv").read_text()
 
 
 def test_values_by_hand():

@@ -108,16 +108,24 @@ def statement(
     private: bool,
     notes: Sequence[str] = (),
     digests: Mapping[str, str] | None = None,
+    assigned: Mapping[str, Mapping[str, str]] | None = None,
 ) -> dict[str, Any]:
     """The whole statement. ``outside`` are the lines of :func:`invariants`; ``digests`` are SHA-256 of published
-    files by their names. All totals are exact sums of kept and lost draws."""
+    files by their names; ``assigned`` are attributes that were not counted, by universe, each with a sentence. All
+    totals are exact sums of kept and lost draws."""
+    made_up = {u: dict(attributes) for u, attributes in (assigned or {}).items() if attributes}
     out = marked({"entropy": entropy} | account(terms, drawn.every), private)
     if terms.mechanism is Mechanism.DISCRETE_GAUSSIAN:
         together = noise((e for es in drawn.every.values() for e in es), terms.neighbours.sensitivity)
         out["curve"] = [epsilons(together, d) for d in CURVE]
     return out | {
         "outside_the_guarantee": [dict(line) for line in outside],
-        "what_this_means": [*_meaning(terms.neighbours, outside, list(drawn.every)), *notes],
+        "assigned": made_up,
+        "what_this_means": [
+            *_meaning(terms.neighbours, outside, list(drawn.every)),
+            *notes,
+            *(says for attributes in made_up.values() for says in attributes.values()),
+        ],
         "ledger": [_line(e) for es in drawn.events.values() for e in es],
         "spent_by_interrupted_attempts": [_line(e) for es in drawn.lost.values() for e in es],
         "digests": dict(digests or {}),

@@ -60,7 +60,7 @@ def tables(
     Areas across the levels are sums of the published counts of their blocks.
     """
     release = open_release(release_of(run))
-    every = {t.name: (u, t) for u in release.spec.universes for t in tables_of(u)}
+    every = {t.name: (u, t) for u in release.spec.universes for t in tables_of(u, release.assigned(u.name))}
     private = release.spec.run.private
     if level is None and name is None and listed is None:
         if called or prefixes:

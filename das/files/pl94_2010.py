@@ -36,6 +36,14 @@ from das.model.schema import Schema
 
 Progress = Callable[[str, int, int], None]
 
+#: For the privacy statement, without Summary File 1.
+ASSIGNED = (
+    "hhgq was assigned, not counted: redistricting files of 2010 do not say who lives in group quarters. Everybody in a "
+    "block without an occupied housing unit is put into other noninstitutional facilities, everybody else into "
+    "households. Table P5, and whatever else tells types of group quarters apart, shows this rule: a 0 there does not "
+    "mean that nobody lives in such a place."
+)
+
 PATTERN = re.compile(r"(?P<state>[a-z]{2})(?P<part>(geo|00001|00002)2010\.pl|(geo|00006)2010\.sf1)")
 NAMES = "{ss}2010.pl.zip, or its files {ss}geo2010.pl, {ss}000012010.pl and {ss}000022010.pl"
 SEGMENTS = {
@@ -76,7 +84,8 @@ def read(paths: Sequence[Path], schema: Schema, *, progress: Progress | None = N
         states.append(_read_state(stusab.upper(), parts))
     if progress:
         progress("read", len(groups), len(groups))
-    return pl94_records.extract(states, schema, sources([m for parts in groups.values() for m in parts.values()]))
+    read_from = sources([m for parts in groups.values() for m in parts.values()])
+    return pl94_records.extract(states, schema, read_from, {} if with_sf1 else {"hhgq": ASSIGNED})
 
 
 def _read_state(stusab: str, parts: Mapping[str, Member]) -> pl94_records.State:

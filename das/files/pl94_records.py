@@ -117,8 +117,11 @@ NOTES = (
 )
 
 
-def extract(states: Sequence[State], schema: Schema, sources: tuple[Source, ...]) -> Extract:
-    """All states together, in the order of their codes."""
+def extract(
+    states: Sequence[State], schema: Schema, sources: tuple[Source, ...], assigned: Mapping[str, str] | None = None
+) -> Extract:
+    """All states together, in the order of their codes. ``assigned``: attributes that no table says, and how they were
+    made up; those that ``schema`` lacks are left out."""
     states = sorted(states, key=lambda s: s.fields["State"][0])
     for a, b in pairwise(states):
         if a.fields["State"][0] == b.fields["State"][0]:
@@ -141,4 +144,5 @@ def extract(states: Sequence[State], schema: Schema, sources: tuple[Source, ...]
         Confidential(Records(H1, block, unit, housing[[2, 1]][unit, block])),
         sources,
         NOTES,
+        {name: says for name, says in (assigned or {}).items() if name in {a.name for a in schema.attributes}},
     )

@@ -1,7 +1,8 @@
 """Published tables as CSV: ``<Table>_<Level>.csv``, a header of GEOCODE and field names, one row per unit. Where units
 have a GEOID or a name, these stand after the code.
 
-Those of a seeded run have one column more (:mod:`das.model.not_private`), which reading drops.
+Those of a seeded run have one column more (:mod:`das.model.not_private`), and so do those that rest on an attribute
+that was assigned (:class:`das.tables.Table`); reading drops both.
 """
 
 from __future__ import annotations
@@ -18,15 +19,22 @@ from numpy.typing import NDArray
 
 from das.errors import InputError, ReleaseError
 from das.model.histogram import Histogram
+from das.model.labels import NOT_COUNTED
 from das.model.not_private import CELL, COLUMN
 from das.model.spine import Spine
 from das.tables import Table
 
 GEOCODE, GEOID, NAME = "GEOCODE", "GEOID", "NAME"
 #: What a column of a table is not.
-BESIDE = (GEOID, NAME, COLUMN)
+BESIDE = (GEOID, NAME, NOT_COUNTED, COLUMN)
 #: Values of a table held at once.
 BATCH = 1 << 22
+
+
+def marks(table: Table, private: bool) -> dict[str, str]:
+    """The columns after those of the table, and what each row of them says."""
+    made_up = {NOT_COUNTED: f"{' and '.join(table.assigned)} assigned"} if table.assigned else {}
+    return made_up | ({} if private else {COLUMN: CELL})
 
 
 def write(
@@ -83,15 +91,15 @@ def _write_one(
 ) -> None:
     beside = [texts for column, texts in places.items() if column != GEOCODE]
     options = pacsv.WriteOptions(include_header=False, quoting_style=quoting(beside))
-    names = [*places, *table.columns, *([] if private else [COLUMN])]
+    mark = marks(table, private)
+    names = [*places, *table.columns, *mark]
     with path.open("wb") as file:
         file.write((",".join(names) + "\n").encode())
         for start in range(0, h.units, units):
             stop = min(start + units, h.units)
             values = np.ascontiguousarray(table.values(h.rows(start, stop)).T)
             columns = [*(pa.array(t[start:stop], pa.string()) for t in places.values()), *map(pa.array, values)]
-            if not private:
-                columns.append(pa.repeat(CELL, stop - start))
+            columns += [pa.repeat(cell, stop - start) for cell in mark.values()]
             pacsv.write_csv(pa.table(columns, names=names), file, options)
 
 

@@ -14,7 +14,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, FiniteFloat, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, FiniteFloat, ValidationError, model_validator
 
 from das.errors import ReleaseError
 from das.files import run_directory
@@ -133,17 +133,25 @@ class _Any(_Part):
 
 class _Ours(_Any):
     neighbours: Literal["bounded", "unbounded"]
-    neighbours_of: dict[str, str]
+    neighbours_of: Annotated[dict[Literal["guarantee", "guarantee_of_neighbours_that_agree"], str], Field(min_length=1)]
+    assigned: dict[str, dict[str, str]] = {}
     spending: dict[str, _Spending]
     what_this_means: list[str]
     software: dict[str, str]
     target: _Target | None = None
+
+    @model_validator(mode="after")
+    def _stated(self) -> _Ours:
+        if lost := [name for name in self.neighbours_of if getattr(self, name) is None]:
+            raise ValueError(f"there is no {lost[0]}")
+        return self
 
 
 class _OursGaussian(_Ours):
     mechanism: Literal["discrete-gaussian"]
     rho: dict[str, Exact]
     guarantee: Annotated[dict[str, _Gaussian], Field(min_length=1)]
+    guarantee_of_neighbours_that_agree: Annotated[dict[str, _Gaussian], Field(min_length=1)] | None = None
     changes: dict[str, Annotated[list[_GaussianChange], Field(min_length=1)]]
     curve: list[_Epsilons]
     ledger: Annotated[list[_GaussianEvent], Field(min_length=1)]
@@ -154,6 +162,7 @@ class _OursPure(_Ours):
     mechanism: Literal["geometric"]
     epsilon: dict[str, Exact]
     guarantee: Annotated[dict[str, _Pure], Field(min_length=1)]
+    guarantee_of_neighbours_that_agree: Annotated[dict[str, _Pure], Field(min_length=1)] | None = None
     changes: dict[str, Annotated[list[_PureChange], Field(min_length=1)]]
     ledger: Annotated[list[_PureEvent], Field(min_length=1)]
     spent_by_interrupted_attempts: list[_PureEvent]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import IO, Any
@@ -19,8 +19,8 @@ import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 
 from das.errors import InputError, ReleaseError, UserError
-from das.files.published_tables import BESIDE, GEOCODE, GEOID, NAME, quoting
-from das.model.not_private import CELL, COLUMN, WARNING, marked
+from das.files.published_tables import BESIDE, GEOCODE, GEOID, NAME, marks, quoting
+from das.model.not_private import COLUMN, WARNING, marked
 from das.model.spelling import named
 from das.tables import Table
 
@@ -88,12 +88,18 @@ def write(
     heads = [label.get(c, c) for c in first.column_names]
     writer = {"csv": _csv, "parquet": _parquet, "json": _json, "md": _markdown}[form]
     every: Iterator[pa.Table] = chain([first], parts)
-    if not private and form == "md":
-        out.write(f"{WARNING}\n\n".encode())
-    elif not private:
-        heads.append(COLUMN)
-        every = (p.append_column(COLUMN, pa.repeat(CELL, p.num_rows)) for p in every)
+    if form == "md":
+        out.write(b"" if private else f"{WARNING}\n\n".encode())
+    elif mark := marks(table, private):
+        heads += mark
+        every = (_with(p, mark) for p in every)
     return writer(every, table, level, heads, out)
+
+
+def _with(part: pa.Table, mark: Mapping[str, str]) -> pa.Table:
+    for name, cell in mark.items():
+        part = part.append_column(name, pa.repeat(cell, part.num_rows))
+    return part
 
 
 def _head(field: str, label: str, names: str) -> str:

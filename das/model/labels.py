@@ -8,6 +8,8 @@ from das.errors import SpecError
 
 #: Between the parts of a title that crosses several attributes, and between those of a label.
 CROSS, BESIDE = " by ", ", "
+#: The column, and the words in a title, of what rests on an attribute that was made up by a rule.
+NOT_COUNTED = "NOT COUNTED"
 
 
 def checked(

@@ -80,7 +80,8 @@ class Extract:
     """What a reader returns: public blocks, confidential persons and (where given) housing units.
 
     ``notes`` are sentences for the privacy statement: what a record is after the reader's work, and what the
-    reader took from the records for public structure.
+    reader took from the records for public structure. ``assigned`` names attributes of persons that the input does not
+    say and the reader made up by a rule, each with a sentence: whatever tells their levels apart is no count.
     """
 
     blocks: Blocks
@@ -88,3 +89,4 @@ class Extract:
     units: Confidential[Records] | None
     sources: tuple[Source, ...]
     notes: tuple[str, ...] = ()
+    assigned: Mapping[str, str] = field(default_factory=dict)

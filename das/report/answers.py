@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
@@ -15,6 +15,7 @@ from das.accounting.margins import margin
 from das.errors import InputError
 from das.model.budget import Draw, Mechanism, Plan
 from das.model.histogram import Histogram
+from das.model.labels import NOT_COUNTED
 from das.model.measurement import MeasurementSource
 from das.model.query import Query
 from das.model.schema import Schema
@@ -34,7 +35,8 @@ Key = tuple[str, str, str]
 
 @dataclass(frozen=True, eq=False)
 class World:
-    """One universe as a release has it. ``exact``: by level, the queries that are published without noise."""
+    """One universe as a release has it. ``exact``: by level, the queries that are published without noise; ``assigned``:
+    attributes that were made up by a rule, so that the title of what tells their levels apart says that it is no count."""
 
     name: str
     schema: Schema
@@ -42,6 +44,12 @@ class World:
     published: Mapping[str, Histogram]
     noisy: MeasurementSource
     exact: Mapping[str, tuple[str, ...]]
+    assigned: Collection[str] = ()
+
+    def title(self, query: Query) -> str:
+        """The words for a query."""
+        resting = [g.attribute for g in query.groupings if g.attribute in self.assigned and not g.is_total]
+        return f"{query.title} ({NOT_COUNTED}: {' and '.join(resting)} assigned)" if resting else query.title
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,7 +155,7 @@ def _read(world: World, query: Query, level: str, units: int) -> Answers:
     published = world.published[level].answer(query)
     exact = any(query.sums(world.schema.query(name)) for name in world.exact.get(level, ()))
     return Answers(
-        world.name, level, query.name, query.title, tuple(query.captions()), published, noisy, margins, exact
+        world.name, level, query.name, world.title(query), tuple(query.captions()), published, noisy, margins, exact
     )
 
 

@@ -107,7 +107,9 @@ def group_quarters(people: pd.DataFrame, units: pd.Index, level: str) -> pd.Data
 def tables(release: Path, level: str, names: str = "P1 P2 P3 P4") -> pd.DataFrame:
     """The published tables of a level side by side."""
     read = [
-        pd.read_csv(release / "tables" / f"{t}_{level}.csv", dtype={"GEOCODE": str}, index_col="GEOCODE")
+        pd.read_csv(release / "tables" / f"{t}_{level}.csv", dtype={"GEOCODE": str}, index_col="GEOCODE").drop(
+            columns=["NOT PRIVATE", "NOT COUNTED"], errors="ignore"
+        )
         for t in names.split()
     ]
     return pd.concat(read, axis=1).filter(regex=r"^[PH]\d")  # not GEOID and NAME

@@ -14,6 +14,7 @@ import pytest
 from das import assessment, pipeline, post, spec
 from das.engine import Silent, executor
 from das.files import errors_csv
+from das.from_release import estimate_from
 from das.spec import RunSpec
 from tests.end_to_end import independent as free
 
@@ -136,6 +137,24 @@ def test_the_truth_stays_in_a_folder_of_its_owner_alone(private: Path) -> None:
     assert not list((private / "release").rglob(".*"))  # no draft is left
     text = (private / "release" / "spec.toml").read_text()
     assert "path" not in text  # where the input lies is nobody's business
+
+
+def test_group_quarters_that_were_assigned_are_not_shown_as_counted(root: Path, private: Path, tmp_path: Path) -> None:
+    """2010 files without Summary File 1: the table, its CSV and the page say so, from the run and from its release."""
+    estimate_from(private / "release", tmp_path / "again")
+    for release in (private / "release", tmp_path / "again" / "release"):
+        assert "hhgq was assigned" in free.read_json(release / "privacy.json")["assigned"]["persons"]["hhgq"]
+        for level in LEVELS:
+            p5 = pd.read_csv(release / "tables" / f"P5_{level}.csv", dtype=str)
+            assert list(p5.columns[-2:]) == ["P0050010", "NOT COUNTED"]
+            assert set(p5["NOT COUNTED"]) == {"hhgq assigned"}
+        for name in ("P1", "P2", "P3", "P4", "H1"):
+            assert "NOT COUNTED" not in (release / "tables" / f"{name}_State.csv").read_text()
+        page = (release / "report.html").read_text()
+        assert "Major group quarters type (NOT COUNTED: hhgq assigned)" in page
+        assert "Voting age (NOT COUNTED" not in page
+        assert "a 0 there does not mean that nobody lives in such a place" in page
+        assert "hhgq was assigned, not counted" in (release / "privacy.html").read_text()
 
 
 def test_a_seeded_run_says_that_it_is_not_private(seeded: Path, private: Path) -> None:

@@ -20,7 +20,7 @@ from das.files.extract import read
 from das.files.pl94_records import Counts
 from das.files.sf1_group_quarters import apportion, assign
 from das.model.histogram import Histogram
-from das.model.schema import PL94
+from das.model.schema import PL94, Schema
 
 SHARED = Path(os.environ.get("DAS_SHARED_DATA", Path(__file__).parents[3] / "shared" / "data"))
 
@@ -178,6 +178,14 @@ def test_published_counts_by_type_are_met_in_every_block(simulated: Path, tmp_pa
     without = read("pl94-2010", sorted(simulated.glob("*.pl.zip")), PL94).persons.open("comparison")
     marginal = [Histogram.of(len(e.blocks), 252, r.block, r.cell % 252, r.count) for r in (p, without)]
     assert marginal[0].same_as(marginal[1])
+
+
+def test_only_without_sf1_are_group_quarters_assigned(simulated: Path) -> None:
+    plain = read("pl94-2010", sorted(simulated.glob("*.pl.zip")), PL94)
+    assert list(plain.assigned) == ["hhgq"]
+    assert read("pl94-2010", [simulated], PL94).assigned == {}
+    without = Schema("three", tuple(a for a in PL94.attributes if a.name != "hhgq"))
+    assert read("pl94-2010", sorted(simulated.glob("*.pl.zip")), without).assigned == {}
 
 
 def test_the_positions_of_p42_are_as_published() -> None:
