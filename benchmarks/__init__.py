@@ -6,6 +6,7 @@ NAMES = (
     "accounting",
     "children_qp",
     "risk",
+    "default_passes",
     "rhode_island",
     "full_information",
     "evaluation",

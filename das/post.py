@@ -40,7 +40,7 @@ from das.model.release import Release
 from das.model.schema import Schema
 from das.model.solution import Certificate
 from das.model.spine import Spine
-from das.rounding import descendants, mend, round_estimate
+from das.rounding import Margin, descendants, mend, round_estimate
 from das.spec import RunSpec, Universe
 
 
@@ -167,6 +167,7 @@ class _Batch:
     level: str
     method: Method
     chain: tuple[str, ...]
+    margins: tuple[Margin, ...]
     objective: str
     parents: Histogram | None
     starts: NDArray[np.int64]
@@ -188,6 +189,7 @@ def _batches(
     method = Method(passes, float(release.spec.estimation.tolerance))
     answers = sum(universe.schema.query(q).answers for p in passes for q in p)
     starts = spine.children(level)
+    margins = _margins(universe, level)
     for start, stop in spine.batches(level, answers):
         first, last = np.searchsorted(starts, [start, stop])
         families = starts[first : last + 1]
@@ -195,7 +197,15 @@ def _batches(
         here = bounds[level].rows(start, stop)
         below = descendants(spine, bounds, level, start, stop)
         yield _Batch(release.folder, universe.name, universe.schema, level, method, universe.chain,
-                     universe.objective, parents, families, here, below, *_knowledge(known, level, start, stop))  # fmt: skip
+                     margins, universe.objective, parents, families, here, below, *_knowledge(known, level, start, stop))  # fmt: skip
+
+
+def _margins(universe: Universe, level: str) -> tuple[Margin, ...]:
+    """The measured queries whose sums the rounding keeps: those that are much coarser than the cells."""
+    if not universe.margins:
+        return ()
+    queries = [(universe.schema.query(d.query), universe.plan.variance(d)) for d in universe.plan.at(level)]
+    return tuple(Margin(q, v**0.5) for q, v in queries if 1 < q.answers <= universe.schema.cells // 2)
 
 
 def _knowledge(known: Collapsed | None, level: str, start: int, stop: int) -> tuple[Modes | None, Information | None]:
@@ -221,7 +231,12 @@ def _solve(batch: _Batch) -> tuple[Histogram, Certificates]:
         a = e.start - int(batch.starts[0])
         b = a + len(e.x)
         rounded, certificate = round_estimate(
-            e, batch.bounds.rows(a, b), chain, _some(batch.descendants, a, b), objective=batch.objective
+            e,
+            batch.bounds.rows(a, b),
+            chain,
+            _some(batch.descendants, a, b),
+            margins=batch.margins,
+            objective=batch.objective,
         )
         estimation, rounding = estimation.merge(e.certificate), rounding.merge(certificate)
         parts.append(rounded)

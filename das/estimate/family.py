@@ -22,6 +22,10 @@ Rows = NDArray[Any]
 LEAST_VARIANCE = 0.01
 #: Of more cells the normal matrix is not formed: it would be more than thirty megabytes, several times over.
 MANY = 2048
+#: Of more atoms than this, those that nothing in a pass tells apart are held to even shares, with a weight of
+#: ``_EVEN`` times that of the pass's weakest query.
+FEW = 256
+_EVEN = 1e-3
 
 
 @dataclass(frozen=True)
@@ -90,46 +94,42 @@ class Family:
             last = names is method.passes[-1]
             if not last and self.bounds.total is not None and names == ("total",):
                 continue  # known exactly: nothing to estimate
-            if not last and self.parent is not None and all(self._coarse(a.query) for a in answers):
-                x = self._spread(self._solve_groups(answers, carried, method))
-            else:
-                x = self._solve_cells(answers, carried, method)
+            x = self._solve(answers, carried, method)
             carried += [(a.query, sum_to(x, a.query.index[self.cell], a.query.answers)) for a in answers]
         return x
 
-    def _coarse(self, query: Query) -> bool:
-        """True if the query tells no more than the dwelling group."""
-        group = self.bounds.group[self.cell]
-        pairs = np.unique(group * query.answers + query.index[self.cell])
-        return len(pairs) == len(np.unique(group))
-
     # --- one pass ------------------------------------------------------------------------------------------
 
-    def _solve_cells(self, answers: Sequence[Answers], carried: list[tuple[Query, Array]], method: Method) -> Array:
-        group = self.bounds.group[self.cell]
-        index = [a.query.index[self.cell] for a in answers]
+    def _solve(self, answers: Sequence[Answers], carried: list[tuple[Query, Array]], method: Method) -> Array:
+        """One pass: over the cells or, where its queries, the earlier ones and the dwelling groups do not tell all cells
+        apart, over those that they do (*atoms*). An atom's count is then shared out as the parent's is, at the root
+        evenly, which changes none of its answers."""
+        atom, first = self._atoms([a.query for a in answers] + [q for q, _ in carried])
+        one_cell = self.cell[first]
+        group = self.bounds.group[one_cell]
+        parent = None if self.parent is None else np.bincount(atom, weights=self.parent)
         rows, lower, upper = self._group_rows(group)
         for query, target in carried:
-            at, position = np.unique(query.index[self.cell], return_inverse=True)
+            at, position = np.unique(query.index[one_cell], return_inverse=True)
             rows.append(position[None, :] == np.arange(len(at))[:, None])
             lower.append(target[:, at] - method.tolerance)
             upper.append(target[:, at] + method.tolerance)
-        return self._qp(answers, index, self.parent, group, rows, lower, upper, method)
-
-    def _solve_groups(self, answers: Sequence[Answers], carried: list[tuple[Query, Array]], method: Method) -> Array:
-        """The same on dwelling groups: one variable for each group that the parent has."""
-        assert self.parent is not None
-        present, position = np.unique(self.bounds.group[self.cell], return_inverse=True)
-        one_cell = np.array([self.cell[position == g][0] for g in range(len(present))])
         index = [a.query.index[one_cell] for a in answers]
-        parent = np.bincount(position, weights=self.parent, minlength=len(present))
-        rows, lower, upper = self._group_rows(present)
-        for query, target in carried:
-            at, where = np.unique(query.index[one_cell], return_inverse=True)
-            rows.append(where[None, :] == np.arange(len(at))[:, None])
-            lower.append(target[:, at] - method.tolerance)
-            upper.append(target[:, at] + method.tolerance)
-        return self._qp(answers, index, parent, present, rows, lower, upper, method)
+        y = self._qp(answers, index, parent, group, rows, lower, upper, method)
+        if len(first) == len(self.cell):
+            return y[:, atom]
+        share = np.ones(len(self.cell)) if self.parent is None else self.parent
+        return y[:, atom] * (share / np.bincount(atom, weights=share)[atom])
+
+    def _atoms(self, queries: Sequence[Query]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """The atom of each cell, and the first cell of each atom; in the order of the cells where all are apart."""
+        key = self.bounds.group[self.cell].astype(np.int64)
+        for q in queries:
+            key = np.unique(key * q.answers + q.index[self.cell], return_inverse=True)[1]
+        _, first, atom = np.unique(key, return_index=True, return_inverse=True)
+        if len(first) == len(self.cell):
+            first = atom = np.arange(len(self.cell))
+        return atom, first
 
     def _group_rows(self, group: NDArray[np.intp]) -> tuple[list[Rows], list[Rows], list[Rows]]:
         """Rows, lower and upper bounds that can bind, over variables with the dwelling groups ``group``. Without
@@ -158,15 +158,34 @@ class Family:
         self,
         answers: Sequence[Answers],
         index: Sequence[NDArray[np.intp]],
-        parent: NDArray[np.generic] | None,
+        parent: NDArray[Any] | None,
         group: NDArray[np.intp],
         rows: list[Rows],
         lower: list[Rows],
         upper: list[Rows],
         method: Method,
     ) -> Array:
-        gram, rhs = normal_equations([(i, a.values, a.variance) for i, a in zip(index, answers, strict=True)])
+        measured: list[tuple[NDArray[np.intp], NDArray[Any], Array]] = [
+            (i, a.values, a.variance) for i, a in zip(index, answers, strict=True)
+        ]
+        if len(group) > FEW and not any(len(np.unique(i)) == len(group) for i in index):
+            measured.append(self._even(measured, parent))
+        gram, rhs = normal_equations(measured)
         return self._least_squares(gram, rhs, parent, group, rows, lower, upper, method)
+
+    def _even(
+        self, measured: Sequence[tuple[NDArray[np.intp], NDArray[Any], Array]], parent: NDArray[Any] | None
+    ) -> tuple[NDArray[np.intp], NDArray[Any], Array]:
+        """What many atoms that nothing measures are taken for, with next to no weight: an even share. It makes one
+        answer of the many that the measurements leave open, and moves these by a thousandth of a few persons."""
+        variance = np.max([np.where(np.isfinite(v), v, 0.0) for _, _, v in measured], axis=0)
+        units, atoms = len(variance), len(measured[0][0])
+        if parent is None:
+            share = np.mean([v.sum(axis=1) for _, v, _ in measured], axis=0)[:, None] / atoms
+            even = np.broadcast_to(np.maximum(share, 0.0), (units, atoms))
+        else:
+            even = np.broadcast_to(parent / units, (units, atoms)).astype(float)
+        return np.arange(atoms), even, variance / _EVEN
 
     def _least_squares(
         self,
@@ -225,16 +244,9 @@ class Family:
         over[:, known] = -np.inf
         return np.unique(over.argmax(axis=1)[over.max(axis=1) > FEASIBLE])
 
-    def _spread(self, y: Array) -> Array:
-        """Group sums to cells, in the proportions of the parent."""
-        assert self.parent is not None
-        _, position = np.unique(self.bounds.group[self.cell], return_inverse=True)
-        share = self.parent / np.bincount(position, weights=self.parent)[position]
-        return y[:, position] * share
-
 
 def normal_equations(
-    measured: Sequence[tuple[NDArray[np.intp], NDArray[np.int64], Array]],
+    measured: Sequence[tuple[NDArray[np.intp], NDArray[Any], Array]],
 ) -> tuple[Array | Partitions, Array]:
     r"""``G_c = sum_q Q'Q / Var_qc`` and ``b_c = sum_q Q'm_qc / Var_qc`` on some cells.
 

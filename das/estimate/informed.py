@@ -85,7 +85,7 @@ class _Informed(Family):
             flat = tuple(range(1, mu.ndim))
             variance = _variance_of_total(self.modes, c)
             answers = Answers(total, mu.sum(axis=flat)[:, None], variance)
-            x = self._spread(self._solve_groups([answers], [], method))
+            x = self._solve([answers], [], method)
             carried.append((total, sum_to(x, total.index[self.cell], 1)))
         if self.parent is None and self.bounds.total is None:
             # no parent and no known total: the total is what everything below says it is

@@ -154,6 +154,10 @@ class Plan:
     def at(self, level: str) -> tuple[Draw, ...]:
         return tuple(d for d in self.draws if d.level == level)
 
+    def variance(self, draw: Draw) -> float:
+        """Of one answer's noise, nearly: sigma^2, or 2 b^2. To choose by, not to publish."""
+        return float(draw.scale if self.mechanism is Mechanism.DISCRETE_GAUSSIAN else 2 * draw.scale**2)
+
 
 def _scale(cost: Fraction, mechanism: Mechanism, neighbours: Neighbours) -> Fraction:
     if mechanism is Mechanism.DISCRETE_GAUSSIAN:

@@ -65,6 +65,7 @@ class Universe:
     plan: Plan
     passes: Mapping[str, tuple[tuple[str, ...], ...]]
     chain: tuple[str, ...]
+    margins: bool = False  #: with no chain, rounding keeps the sums of measured queries in its stead
     objective: str = "nearest"
     exact: Exact = Exact()
     table: str = ""

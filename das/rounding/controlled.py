@@ -16,7 +16,8 @@ from das.model.constraint import Bounds
 from das.model.estimate import Estimate
 from das.model.histogram import Histogram
 from das.model.query import Query
-from das.model.solution import Certificate
+from das.model.solution import Certificate, Solution
+from das.rounding.prices import Margin, priced
 from das.solve import round_children
 from das.solve.chain import Drains, Link
 
@@ -29,6 +30,7 @@ def round_estimate(
     chain: Sequence[Query],
     below: tuple[NDArray[np.int64], Bounds] | None = None,
     *,
+    margins: Sequence[Margin] = (),
     objective: str = "nearest",
 ) -> tuple[Histogram, Certificate]:
     """The integers of one family: a histogram of its children, and the certificate.
@@ -36,6 +38,8 @@ def round_estimate(
     ``bounds`` are those of the children. ``chain`` runs from fine to coarse and is nested; the dwelling
     groups are put into it where they belong. ``below`` gives, where the children have descendants with known
     totals, the child of each and their bounds (with joint totals, of whole parts: ``Bounds.by_part``).
+
+    ``margins`` are queries that are no chain, whose sums are kept as near as floors and ceilings allow.
 
     ``objective`` ``nearest`` compares with the estimates themselves. ``bureau-2020`` is that of the production
     rounder: every sum of fractional parts is first rounded half to even, and the cells count twice (once as the
@@ -53,9 +57,13 @@ def round_estimate(
     total = None
     if estimate.parent is None:
         total = int(np.rint(estimate.x.sum())) if bounds.total is None else int(bounds.total.sum())
-    solution = round_children(estimate.x, estimate.parent, chain=links, drains=drains, total=total,
+
+    def rounded_at(price: NDArray[np.float64] | None) -> Solution:
+        return round_children(estimate.x, estimate.parent, chain=links, drains=drains, total=total,
                               parts=None if joint is None else joint.part, totals=None if joint is None else joint.total,
-                              cell_weight=2.0 if bureau else 1.0, integer_targets=bureau)  # fmt: skip
+                              cell_weight=2.0 if bureau else 1.0, integer_targets=bureau, price=price)  # fmt: skip
+
+    solution = priced(rounded_at, estimate.x, estimate.cell, margins)
     unit, position = np.nonzero(solution.x)
     counts = solution.x[unit, position].astype(np.int64)
     rounded = Histogram.of(len(estimate.x), cells, unit, estimate.cell[position], counts)

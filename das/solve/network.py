@@ -46,6 +46,7 @@ def round_children(
     totals: Ints | None = None,
     cell_weight: float = 1.0,
     integer_targets: bool = False,
+    price: Array | None = None,
 ) -> Solution:
     """Round ``x`` ``(children, cells)`` to int64 with column sums exactly ``parent``.
 
@@ -56,7 +57,8 @@ def round_children(
     result the nearest that does; if nothing does, :class:`InfeasibleError`.
 
     ``cell_weight`` weighs the first sum of the objective. With ``integer_targets`` every term compares with the
-    fractional part's sum *rounded half to even* in place of the sum itself: the Bureau's objective of 2020.
+    fractional part's sum *rounded half to even* in place of the sum itself: the Bureau's objective of 2020. ``price``
+    ``(children, cells)`` is added to the cost of rounding a cell up.
     """
     began = perf_counter()
     links = tuple(c if isinstance(c, Link) else Link(np.asarray(c)) for c in chain or ())
@@ -67,7 +69,7 @@ def round_children(
         raise ValueError("with drains, totals are those of the drains")
     x = np.asarray(x, dtype=float)
     for widen, status in ((False, Status.OPTIMAL), (True, Status.WIDENED)):
-        n = _Network(x, parent, links, drains, joint, total, widen, cell_weight, integer_targets).solve()
+        n = _Network(x, parent, links, drains, joint, total, widen, cell_weight, integer_targets, price).solve()
         if n is not None:
             return Solution(n, status, 0.0, float(np.abs(n - x).max(initial=0.0)), 1, perf_counter() - began)
     raise InfeasibleError("no integers satisfy the bounds", where="round_children")
@@ -92,6 +94,7 @@ class _Network:
         widen: bool,
         cell_weight: float,
         integer_targets: bool,
+        price: Array | None,
     ) -> None:
         self.children, self.cells = x.shape
         self.floor = np.floor(x + _SNAP).astype(np.int64)
@@ -100,6 +103,7 @@ class _Network:
         self.rest = self.fraction + (self.floor if widen else 0)
         self.widen, self.drains, self.parts = widen, drains, parts
         self.cell_weight, self.aim = cell_weight, np.rint if integer_targets else np.asarray
+        self.price = price
         # last come the nodes that feed the drains; without drains, one node for each child
         self.links = (
             *chain,
@@ -161,7 +165,10 @@ class _Network:
         one = np.ones(len(tail), dtype=np.int64)
         if self.widen:
             self.flow.add(tail, head, self.floor[child, cell], -_FAR * one)
-        self.flow.add(tail, head, one, self.cell_weight * _UNIT * (1 - 2 * self.aim(self.fraction[child, cell])))
+        up = self.cell_weight * (1 - 2 * self.aim(self.fraction[child, cell]))
+        if self.price is not None:
+            up = up + self.price[child, cell]
+        self.flow.add(tail, head, one, _UNIT * up)
         if self.widen:
             self.flow.add(tail, head, one * _MANY, _FAR * one)
         self.leaves = sum(len(t) for t in self.flow.tail)

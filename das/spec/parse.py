@@ -15,7 +15,7 @@ from pydantic import BaseModel, ValidationError
 from das.errors import SpecError
 from das.model.budget import Plan
 from das.model.not_private import WARNING
-from das.model.universe import Universe
+from das.model.universe import PERSONS, Universe
 from das.spec.run import RunSpec
 
 #: What a specification says of one machine alone.
@@ -64,9 +64,13 @@ def parse(
 
 
 def dump(spec: RunSpec) -> str:
-    """The resolved specification as TOML, without ``data.path``: what a rerun needs, and nothing of one machine.
-    That of a seeded run begins with a comment that says so."""
+    """The resolved specification as TOML, without ``data.path``: what a rerun needs, and nothing of one machine, with
+    the passes that were chosen by rule. That of a seeded run begins with a comment that says so."""
     tree = spec.model_dump(mode="json", by_alias=True, exclude=_OF_A_MACHINE, exclude_none=True)
+    for universe in spec.universes:
+        part = tree if universe.name == PERSONS else tree.get("universes", {}).get(universe.name)
+        if part is not None and "default" not in part["estimation"].get("passes", {}):
+            part["estimation"]["passes"] = {lv: [list(p) for p in found] for lv, found in universe.passes.items()}
     return ("" if spec.run.private else f"# {WARNING}\n") + tomli_w.dumps(tree)
 
 

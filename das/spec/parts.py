@@ -263,7 +263,8 @@ class Estimation(Part):
     tolerance: Exact = Fraction(1, 10)
     """How far a later pass may move the answers of an earlier one, in persons."""
     passes: dict[str, tuple[tuple[str, ...], ...]] = {}
-    """For each level, or ``default``: lists of queries, estimated one list after the other; ``"*"`` is the rest."""
+    """For each level, or ``default``: lists of queries, estimated one list after the other; ``"*"`` is the rest. Absent:
+    by rule; a resolved specification has them written out."""
 
 
 class RoundingPart(Part):
@@ -272,7 +273,8 @@ class RoundingPart(Part):
     objective: Literal["nearest", "bureau-2020"] = "nearest"
     """As close as possible to the estimates, or to their fractional sums rounded first, as in production."""
     chain: tuple[str, ...] | None = None
-    """Nested queries, fine to coarse, whose sums count beside the cells. Absent: the published schema's own."""
+    """Nested queries, fine to coarse, whose sums count beside the cells. Absent: the published schema's own; for a schema
+    of your own, the sums of all measured queries are kept, nested or not."""
 
 
 class InvariantPart(Part):

@@ -32,6 +32,7 @@ from das.spec.parts import (
     SchemaPart,
     TablePart,
 )
+from das.spec.passes import default_passes
 
 _FILE_NAME = re.compile(r"[^./\\\x00-\x1f][^/\\\x00-\x1f]*")
 _TABLE = re.compile(r"[A-Za-z]\w{0,60}", re.ASCII)
@@ -77,8 +78,9 @@ class RunSpec(Part):
         plan = self._plan(self.schema_built, total, self.budget, "budget")
         written = self.rounding.chain
         return Universe(
-            PERSONS, self.schema_built, plan, self._passes(plan, self.estimation.passes, "estimation.passes"),
-            CHAINS.get(self.schema_built.name, ()) if written is None else written, self.rounding.objective,
+            PERSONS, self.schema_built, plan, self._passes(plan, self.schema_built, self.estimation.passes, "estimation.passes"),
+            CHAINS.get(self.schema_built.name, ()) if written is None else written,
+            written is None and self.schema_built.name not in CHAINS, self.rounding.objective,
             Exact(c.total, c.housing_units, c.group_quarters, c.queries), tables=self._tables(PERSONS),
         )  # fmt: skip
 
@@ -89,7 +91,7 @@ class RunSpec(Part):
         if self.housing is not None:
             plan = self._relative(H1, self.housing.budget, "housing.budget")
             out.append(Universe(
-                HOUSING, H1, plan, self._passes(plan, {}, ""), (), self.rounding.objective,
+                HOUSING, H1, plan, self._passes(plan, H1, {}, ""), (), False, self.rounding.objective,
                 Exact(self.geography.levels[-1]), table="housing", letter="U", facilities=True,
                 tables=self._tables(HOUSING, "housing"),
             ))  # fmt: skip
@@ -107,8 +109,8 @@ class RunSpec(Part):
             raise SpecError(error.what, where=f"{table}, {error.where}", remedy=error.remedy) from None
         plan = self._relative(schema, part.budget, f"{table}.budget")
         return Universe(
-            name, schema, plan, self._passes(plan, part.estimation.passes, f"{table}.estimation.passes"),
-            part.rounding.chain, self.rounding.objective, Exact(part.constraints.total, queries=part.constraints.queries), table,
+            name, schema, plan, self._passes(plan, schema, part.estimation.passes, f"{table}.estimation.passes"),
+            part.rounding.chain, not part.rounding.chain, self.rounding.objective, Exact(part.constraints.total, queries=part.constraints.queries), table,
             part.letter or re.sub(r"[0-9_]", "", name).upper(), tables=self._tables(name),
         )  # fmt: skip
 
@@ -273,17 +275,20 @@ class RunSpec(Part):
             raise SpecError(error.what, where=str(error.where).replace("budget", where, 1)) from None
         return Plan.of(total, Mechanism(self.budget.mechanism), Neighbours(self.budget.neighbours), allocation)
 
-    def _passes(self, plan: Plan, given: Passes, where: str) -> dict[str, tuple[tuple[str, ...], ...]]:
-        """The passes of each level: written out, ``default``, or all queries at once."""
+    def _passes(self, plan: Plan, schema: Schema, given: Passes, where: str) -> dict[str, tuple[tuple[str, ...], ...]]:
+        """The passes of each level: written out, ``default``, or by rule (:mod:`das.spec.passes`)."""
+        levels = self.geography.levels
         return {
-            lv: self._passes_of(lv, tuple(d.query for d in plan.at(lv)), given, where) for lv in self.geography.levels
-        }
+            lv: self._passes_of(lv, tuple(d.query for d in plan.at(lv)), given, where)
+            if given.keys() & {lv, "default"} else default_passes(plan, schema, lv, root=lv == levels[0])
+            for lv in levels
+        }  # fmt: skip
 
     def _passes_of(
         self, level: str, measured: tuple[str, ...], given: Passes, where: str
     ) -> tuple[tuple[str, ...], ...]:
         """``*`` is the rest."""
-        written = given.get(level, given.get("default", ((ALL,),)))
+        written = given.get(level, given.get("default", ()))
         where = f"{where}.{level if level in given else 'default'}"
         named = [q for p in written for q in p if q != ALL]
         if unknown := [q for q in named if q not in measured and level in given]:

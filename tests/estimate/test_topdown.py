@@ -302,3 +302,37 @@ def test_the_whole_descent_with_units_that_were_not_measured() -> None:
             world, source, world.bounds("L1"), lambda _: Method((("total",), QUERIES[1:])), world.chain()
         )
         assert estimation.inaccurate == 0
+
+
+@pytest.mark.parametrize("parent", [True, False])
+def test_a_pass_without_the_cells_is_solved_over_what_its_queries_tell_apart(
+    parent: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Crossed margins of many cells: their answers fit the measurements as well as any counts do."""
+    from das.estimate import family as module
+    from das.estimate.family import Answers, Family
+    from das.model.schema import Attribute
+
+    schema = Schema("mine", tuple(Attribute(n, tuple(map(str, range(k)))) for n, k in (("a", 4), ("b", 5), ("c", 9))))
+    random = np.random.default_rng(8)
+    true = random.poisson(3.0, (3, schema.cells))
+    group = np.zeros(schema.cells, dtype=np.intp)
+    n = np.zeros((3, 1), dtype=np.int64)
+    bounds = Bounds(group, n, n + 10**6, None, np.ones(schema.cells, dtype=bool))
+    queries = {name: schema.query(name) for name in ("a", "b")}
+    answers = {name: np.stack([np.bincount(q.index, weights=t) for t in true]) for name, q in queries.items()}
+    measured = {
+        name: Answers(queries[name], (v + random.normal(0, 3, v.shape)).round().astype(np.int64), np.full(3, 9.0))
+        for name, v in answers.items()
+    }
+    held = true.sum(axis=0) if parent else None
+    found = []
+    for few in (module.FEW, 2):  # with 2, the twenty atoms are held to even shares
+        monkeypatch.setattr(module, "FEW", few)
+        x, certificate = Family(np.arange(schema.cells), held, bounds, measured).solve(Method((("a", "b"),), 0.1, 1e-9))
+        assert certificate.inaccurate == 0
+        found.append([np.stack([np.bincount(q.index, weights=row) for row in x]) for q in queries.values()])
+        if parent:
+            np.testing.assert_allclose(x.sum(axis=0), held)
+    for free, even in zip(*found, strict=True):
+        np.testing.assert_allclose(free, even, atol=0.05)

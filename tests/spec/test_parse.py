@@ -5,6 +5,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Callable
 from fractions import Fraction
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -251,7 +252,8 @@ def test_a_dumped_specification_reads_back_as_itself(text: str) -> None:
     assert again.persons == spec.persons
     assert again.universes == spec.universes
     assert again.data.path == ()
-    assert again.model_dump(exclude={"data": {"path"}}) == spec.model_dump(exclude={"data": {"path"}})
+    resolved: Any = {"data": {"path"}, "estimation": {"passes"}}  # passes by rule are written out, and are in universes
+    assert again.model_dump(exclude=resolved) == spec.model_dump(exclude=resolved)
     tomllib.loads(dump(spec))
 
 
