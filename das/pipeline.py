@@ -149,12 +149,10 @@ def finish(
 def _true_answers(spec: RunSpec, shown: Shown, known: Mapping[str, Truth]) -> dict[Key, NDArray[np.int64]]:
     """The truth beside everything that the report shows of the release."""
     schemas = {u.name: u.schema for u in spec.universes}
-    return {
-        a.key: known[a.universe][a.level]
-        .open("for the report in confidential/")
-        .answer(schemas[a.universe].query(a.query))
-        for a in shown.answers
-    }
+    true = {(u, level): h.open("for the report in confidential/") for u, hs in known.items() for level, h in hs.items()}
+    lowest = shown.spine.levels[-1]
+    true |= {(u, a.kind): a.histogram(true[u, lowest]) for u in known for a in shown.areas}
+    return {a.key: true[a.universe, a.level].answer(schemas[a.universe].query(a.query)) for a in shown.answers}
 
 
 def scaled(spec: RunSpec, budget: Fraction, name: str) -> RunSpec:

@@ -39,7 +39,7 @@ def shown(release: Opened, published: Mapping[str, Mapping[str, Histogram]]) -> 
         )
         for u in spec.universes
     ]
-    return gather(spine, worlds)
+    return gather(spine, worlds, areas=release.areas())
 
 
 def write(release: Opened, what: Shown, out: Path) -> None:

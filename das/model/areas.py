@@ -48,6 +48,11 @@ class Areas:
         """The name of each area, empty where there is none."""
         return blank(len(self.codes)) if self.names is None else self.names
 
+    def title(self, area: int) -> str:
+        """How a page calls an area: its name and, in brackets, its code; its code where it has no name."""
+        name, code = str(self.called[area]), str(self.codes[area])
+        return f"{name} ({code})" if name else code
+
     def histogram(self, h: Histogram) -> Histogram:
         """The counts of the lowest units, added up to the areas."""
         size = np.diff(h.indptr)[self.unit]

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from das.accounting.margins import margin
 from das.errors import InputError
+from das.model.areas import Areas
 from das.model.budget import Draw, Mechanism, Plan
 from das.model.histogram import Histogram
 from das.model.labels import NOT_COUNTED
@@ -97,11 +98,13 @@ class Answers:
 
 @dataclass(frozen=True, eq=False)
 class Shown:
-    """The total of every level, and at the levels ``whole`` what the look-up has beside it."""
+    """The total of every level, and at the levels ``whole`` what the look-up has beside it; the published answers of the
+    ``areas`` off the spine, whose kind is their level."""
 
     spine: Spine
     answers: tuple[Answers, ...]
     whole: tuple[str, ...]
+    areas: tuple[Areas, ...] = ()
 
     def at(self, level: str) -> list[Answers]:
         return [a for a in self.answers if a.level == level]
@@ -114,11 +117,11 @@ class Shown:
         return tuple(dict.fromkeys(a.universe for a in self.answers))
 
 
-def gather(spine: Spine, worlds: Sequence[World], room: int = ROOM) -> Shown:
+def gather(spine: Spine, worlds: Sequence[World], room: int = ROOM, areas: Sequence[Areas] = ()) -> Shown:
     """From the root down, the richest choice of queries that there is still room for.
 
     All queries with at most 64 answers; else those with at most 10; else the totals. A level whose totals are
-    too many keeps them for the figures, but is not among ``whole``.
+    too many keeps them for the figures, but is not among ``whole``. Kinds of areas come last, while there is room.
     """
     found: list[Answers] = []
     whole = []
@@ -132,7 +135,19 @@ def gather(spine: Spine, worlds: Sequence[World], room: int = ROOM) -> Shown:
                 whole.append(level)
                 break
         found += [_read(w, q, level, units) for w, q in chosen]
-    return Shown(spine, tuple(found), tuple(whole))
+    kinds = []
+    for a in areas:
+        chosen = [(w, q) for w in worlds for q in _queries(w, spine.levels[-1], LARGEST)]
+        room -= len(a) * sum(q.answers for _, q in chosen)
+        if room < 0:
+            break
+        kinds.append(a)
+        sums = {w.name: a.histogram(w.published[spine.levels[-1]]) for w in worlds}
+        found += [
+            Answers(w.name, a.kind, q.name, q.title, tuple(q.captions()), sums[w.name].answer(q), None, None, False)
+            for w, q in chosen
+        ]
+    return Shown(spine, tuple(found), tuple(whole), tuple(kinds))
 
 
 def _queries(world: World, level: str, most: int) -> Iterator[Query]:

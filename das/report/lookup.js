@@ -3,6 +3,7 @@
 "use strict";
 (() => {
   const data = JSON.parse(document.getElementById("lookup-data").textContent);
+  data.levels = data.levels.concat(data.areas);  // areas across the levels, which have no parents
   const form = document.getElementById("lookup-form");
   const levelBox = document.getElementById("lookup-level");
   const codeBox = document.getElementById("lookup-code");
@@ -46,7 +47,7 @@
     await read(level);
     if (!level.open) {
       level.open = (async () => {
-        level.up = await unpack(level.parent);
+        level.up = level.parent ? await unpack(level.parent) : [];
         for (const q of level.queries)
           for (const side of ["published", "noisy", "margin", "true"])
             if (side in q) q[side] = await unpack(q[side]);
@@ -120,14 +121,15 @@
     result.replaceChildren();
     add(result, "h3", full(level, unit));
     if (level.geoid && geoid(level, code) !== code) add(result, "p", `GEOID ${geoid(level, code)}`);
-    if (depth > 0) {
+    if (!level.parent) add(result, "p", "Counts are sums of published counts of its parts; none was measured as a whole.");
+    if (depth > 0 && level.parent) {
       const above = await open(data.levels[depth - 1]);
       const line = add(result, "p", "Part of ");
       linkTo(line, depth - 1, level.up[unit], full(above, level.up[unit]));
     }
     const tables = add(result, "div", undefined, withTruth ? {} : { class: "tables" });
     for (const q of level.queries) table(add(tables, "div"), q, unit, level.code.length);
-    if (depth + 1 < data.levels.length) {
+    if (level.parent && data.levels[depth + 1]?.parent) {
       const below = await open(data.levels[depth + 1]);
       const box = add(result, "details");
       const children = [];

@@ -24,21 +24,25 @@ Ints = NDArray[np.int64]
 
 def data(shown: Shown, true: Mapping[Key, Ints] | None = None) -> str:
     """JSON for a ``<script>`` element: level by level codes, names (where there are any), parents and answers
-    (``(answers, units)`` each). ``geoid``: the codes of the level have a GEOID, or are it."""
-    levels = [
-        _places(shown.spine, level)
-        | {"queries": [_query(a, None if true is None else true[a.key]) for a in shown.at(level)]}
-        for level in shown.whole
-    ]
-    return json.dumps({"levels": levels}, separators=(",", ":")).replace("<", "\\u003c")
+    (``(answers, units)`` each). ``geoid``: the codes of the level have a GEOID, or are it. ``areas`` off the spine
+    are told likewise, but for parents."""
+
+    def told(kind: str, place: dict[str, Any]) -> dict[str, Any]:
+        return place | {"queries": [_query(a, None if true is None else true[a.key]) for a in shown.at(kind)]}
+
+    levels = [told(level, _places(shown.spine, level)) for level in shown.whole]
+    areas = [told(a.kind, {"name": a.kind, "geoid": False} | _called(a.codes, a.called)) for a in shown.areas]
+    return json.dumps({"levels": levels, "areas": areas}, separators=(",", ":")).replace("<", "\\u003c")
 
 
 def _places(spine: Spine, level: str) -> dict[str, Any]:
     depth = spine.index(level)
-    out = {"name": level, "codes": _texts(spine.codes[depth]), "parent": pack(spine.parent[depth])}
-    if spine.names[depth].any():
-        out["names"] = _texts(spine.names[depth])
-    return out | {"geoid": bool(spine.geoids(level)[0])}
+    out = {"name": level, "parent": pack(spine.parent[depth]), "geoid": bool(spine.geoids(level)[0])}
+    return out | _called(spine.codes[depth], spine.names[depth])
+
+
+def _called(codes: NDArray[np.str_], names: NDArray[np.str_]) -> dict[str, Any]:
+    return {"codes": _texts(codes)} | ({"names": _texts(names)} if names.any() else {})
 
 
 def _texts(values: NDArray[np.str_]) -> str:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from das.model.result import ErrorRow
 from das.model.schema import Schema
 from das.model.universe import PERSONS, called
-from das.report import error_figures, figures, lookup
+from das.report import across, error_figures, figures, lookup
 from das.report.answers import Key, Shown
 from das.report.facts import Facts, titles
 from das.report.template import environment
@@ -57,6 +57,7 @@ def html(
         trade_figures=_all(error_figures.variance_and_bias(rows, said)),
         bias_figures=_all(figures.bias_by_class(rows, said)),
         worst=places(*both) if both else {},
+        across=across.errors(*both) if both else [],
         lookup=Markup(lookup.data(*both)) if both else None,
         left_out=[lv for lv in shown.spine.levels if lv not in shown.whole] if shown else [],
         release_report=shown is not None,

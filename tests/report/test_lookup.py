@@ -8,8 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from das.model.areas import Areas
 from das.model.spine import Spine
-from das.report import lookup
+from das.report import across, lookup
 from das.report.answers import Answers, Shown
 
 HERE = Path(__file__).parent
@@ -83,3 +84,32 @@ def test_a_tree_without_names_is_searched_by_code(tmp_path):
     bare = Spine(tree.levels, tree.codes, tree.parent)
     (got,) = typed(tmp_path, shown(bare), "007")
     assert got["choices"] == ["County 44007", "Block 4400700010011000", "Block 4400700010022003"]
+
+
+def test_places_across_the_levels_are_found_too(tmp_path):
+    tree = spine()
+    town = Areas("Place", np.array(["4459000"]), np.array([0, 0]), np.array([0, 2]), np.array(["Providence city"]))
+    counts = Answers("persons", "Place", "total", "Total", ("total",), np.array([[42]]), None, None, False)
+    page = Shown(tree, (*shown(tree).answers, counts), tree.levels, (town,))
+    both, one, county = typed(tmp_path, page, "Providence", "Place=city", "44007")
+    assert both["choices"] == ["Providence County (County 44007)", "Providence city (Place 4459000)"]
+    assert (one["title"], one["tables"][0][0][1]) == ("Providence city (Place 4459000)", "42")
+    assert "sums of published counts" in one["says"][0]
+    assert county["title"] == "Providence County (County 44007)"
+
+
+def test_errors_of_areas_are_those_of_their_sums():
+    tree = spine()
+    towns = Areas("Place", np.array(["a", "b"]), np.array([0, 1]), np.array([0, 2]), np.array(["Aton", ""]))
+    counts = Answers("persons", "Place", "total", "Total", ("total",), np.array([[42], [7]]), None, None, False)
+    page = Shown(tree, (*shown(tree).answers, counts), tree.levels, (towns,))
+    (row,) = across.errors(page, {counts.key: np.array([[45], [6]])})
+    assert (row.kind, row.n, row.mae, row.p50, row.max, row.bias, row.worst) == (
+        "Place",
+        2,
+        2.0,
+        1,
+        3,
+        -1.0,
+        "Aton (a)",
+    )

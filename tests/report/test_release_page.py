@@ -167,7 +167,7 @@ def test_the_public_page_is_the_same_from_the_release_alone(run: Path, tmp_path:
     """With manifest, confidential part and all that was computed gone, and by two workers."""
     alone = tmp_path / "elsewhere"
     alone.mkdir()
-    for name in ("spec.toml", "spine.parquet", "privacy.json"):
+    for name in ("spec.toml", "spine.parquet", "areas.parquet", "privacy.json"):
         shutil.copy(run / "release" / name, alone)
     for name in ("nmf", "nmf-units"):
         shutil.copytree(run / "release" / name, alone / name)
@@ -211,3 +211,23 @@ Land {shares}
         assert codes == sorted([code, "z"])
         table = pd.read_csv(out / "release" / "tables" / f"T1_{level}.csv")
         assert np.array_equal(queries["persons", "kind"]["published"], table[["T0010001", "T0010002"]])
+
+
+def test_places_off_the_spine_are_in_both_pages(run: Path, public: str, secret: str) -> None:
+    """By name, with the sums of their blocks; how far off they are stands in the confidential page alone."""
+    kept = pd.read_parquet(run / "release" / "areas.parquet")
+    blocks = pd.read_csv(run / "release" / "tables" / "P1_Block.csv", dtype={"GEOCODE": str}).set_index("GEOCODE")[
+        "P0010001"
+    ]
+    for text in (public, secret):
+        areas = {a["name"]: a for a in json.loads(Page(text).scripts[0])["areas"]}
+        assert list(areas) == list(dict.fromkeys(kept["kind"]))
+        for kind, rows in kept.groupby("kind"):
+            unpacked = json.loads(lookup.zlib.decompress(lookup.base64.b64decode(areas[kind]["codes"])))
+            sums = blocks[rows["geocode"]].groupby(rows["area"].to_numpy()).sum()
+            assert lookup.unpack(areas[kind]["queries"][0]["published"]).tolist() == sums[unpacked].tolist()
+        assert "Simulated city" in lookup.zlib.decompress(lookup.base64.b64decode(areas["Place"]["names"])).decode()
+        assert ("true" in areas["Place"]["queries"][0]) == (text is secret)
+    assert "Places and other areas" in secret
+    assert "Places and other areas" not in public
+    assert "true" not in public.split('"areas":')[1].split("</script>")[0]
