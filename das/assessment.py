@@ -15,6 +15,7 @@ from das.files.estimates import EstimateReader, folder_of
 from das.files.run_directory import RunDirectory
 from das.histogram import upward
 from das.model.areas import Areas
+from das.model.closed import Closed, Rows
 from das.model.confidential import Confidential
 from das.model.histogram import Histogram
 from das.model.result import ErrorRow, ImpossibleRow, TableRow
@@ -27,8 +28,8 @@ from das.tables import of as tables_of
 REASON = "impossible results are counted in the truth as well, for confidential/ only"
 
 
-@dataclass(frozen=True)
-class Assessed:
+@dataclass(frozen=True, repr=False)
+class Assessed(Closed):
     """What a run is held against: ``truth`` and ``published`` by universe and level; areas off the spine."""
 
     spine: Spine
@@ -46,7 +47,7 @@ def assess(spec: RunSpec, directory: RunDirectory, run: Assessed, progress: Prog
         progress.stage(f"evaluate {u.name}", None)
         source = nmf.NmfReader(directory.nmf(u.name), run.spine)
         held = Published(source, u.plan.mechanism, run.published[u.name], _estimates(directory, u, run.spine))
-        rows[u.name] = evaluate(run.truth[u.name], held, run.spine, u.schema)
+        rows[u.name] = Rows(evaluate(run.truth[u.name], held, run.spine, u.schema))
         tables += evaluate_tables(run.truth[u.name], run.published[u.name], run.spine, tables_of(u), run.areas)
         errors_csv.write(directory.errors_of(u.name), rows[u.name], private=spec.run.private)
     folder, lowest, private = directory.errors.parent, run.spine.levels[-1], spec.run.private

@@ -13,13 +13,14 @@ from das.evaluate import differences, errors_of_two
 from das.files import rows_csv
 from das.files.ledger import digests
 from das.files.run_directory import RunDirectory, is_private, release_of
+from das.model.closed import Closed
 from das.model.result import DifferenceRow, TwoErrorsRow
 from das.model.universe import PERSONS
 from das.post import Opened, open_release
 
 
-@dataclass(frozen=True)
-class Two:
+@dataclass(frozen=True, repr=False)
+class Two(Closed):
     """Rows by universe: errors of both where there is a ``truth`` (the run that holds it; then they are ``written``
     there), else differences. ``one_noise``: both are estimates of the same measurements."""
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +41,7 @@ class Outcome:
     ended, and nothing was done."""
 
     directory: RunDirectory
-    rows: Mapping[str, Sequence[ErrorRow]]
+    rows: Mapping[str, Sequence[ErrorRow]] = field(repr=False)
     seconds: float
     notes: tuple[str, ...] = ()
     was_finished: bool = False
@@ -109,9 +109,9 @@ def _changed(spec: RunSpec, changes: Sequence[str]) -> RunSpec:
     if not changes:
         return spec
     new = specification.parse(specification.dump(spec), where="--set", overrides=changes)
-    for name, field in RunSpec.model_fields.items():
+    for name, key in RunSpec.model_fields.items():
         if name not in AFTERWARDS and getattr(new, name) != getattr(spec, name):
-            raise UserError(f"{field.alias or name} was settled when this release was measured", where="--set",
+            raise UserError(f"{key.alias or name} was settled when this release was measured", where="--set",
                             remedy=f"what can change afterwards is in {', '.join(AFTERWARDS)}; for anything else, "
                                    "run again: that measures again")  # fmt: skip
     return new

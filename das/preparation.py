@@ -16,6 +16,7 @@ from das.geography import bounds as geography
 from das.geography import tabulation
 from das.histogram import histograms
 from das.model.areas import Areas, off_spine
+from das.model.closed import Closed
 from das.model.confidential import Confidential
 from das.model.constraint import Constraint, Kind
 from das.model.histogram import Histogram
@@ -28,8 +29,8 @@ from das.stages import Stages
 Truth = Mapping[str, Confidential[Histogram]]
 
 
-@dataclass(frozen=True)
-class Prepared:
+@dataclass(frozen=True, repr=False)
+class Prepared(Closed):
     """The input as histograms, with its public structure: all that measuring needs, at any budget."""
 
     spine: Spine

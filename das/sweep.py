@@ -35,6 +35,7 @@ from das.files.run_directory import (
 from das.from_release import Made, post_processed
 from das.measuring import Measured, begin, check_same, measure_release
 from das.model.budget import Mechanism
+from das.model.closed import Closed
 from das.model.not_private import marked
 from das.model.result import SummaryRow, SweepRow
 from das.model.universe import PERSONS
@@ -53,8 +54,8 @@ WARNING = (
 )
 
 
-@dataclass(frozen=True)
-class Swept:
+@dataclass(frozen=True, repr=False)
+class Swept(Closed):
     """What a sweep has written."""
 
     table: Path

@@ -22,6 +22,7 @@ from das.evaluate.bias import clusters
 from das.evaluate.tally import Tally
 from das.evaluate.theory import expected
 from das.model.budget import Mechanism
+from das.model.closed import Closed
 from das.model.confidential import Confidential
 from das.model.histogram import Histogram
 from das.model.measurement import MeasurementSource
@@ -140,8 +141,8 @@ def chunks(start: int, stop: int, answers: int) -> Iterator[tuple[int, int]]:
         yield a, min(a + units, stop)
 
 
-@dataclass(frozen=True)
-class Headline:
+@dataclass(frozen=True, repr=False)
+class Headline(Closed):
     """Mean absolute error of the total at one level; ``nmf`` is ``None`` where it was not measured."""
 
     level: str

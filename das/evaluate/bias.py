@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtrit
 
+from das.model.closed import Closed
 from das.model.spine import Spine
 
 #: With fewer families than this at a level its units are the clusters.
@@ -28,8 +29,8 @@ FAMILIES = 10
 CONFIDENCE = 0.95
 
 
-@dataclass(frozen=True)
-class Interval:
+@dataclass(frozen=True, repr=False)
+class Interval(Closed):
     """A standard error, its clusters, and the interval at 95 %."""
 
     error: float

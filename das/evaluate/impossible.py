@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from das.model.closed import Closed
 from das.model.histogram import Histogram
 from das.model.result import ImpossibleRow
 from das.model.schema import H1, Schema
@@ -22,8 +23,8 @@ Counts = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
 
-@dataclass(frozen=True)
-class _Lowest:
+@dataclass(frozen=True, repr=False)
+class _Lowest(Closed):
     """What is counted of each lowest unit; ``None`` where the run does not say."""
 
     persons: Counts

@@ -12,12 +12,14 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
+from das.model.closed import Closed
+
 #: A distribution over a range wider than this many values, and than the batch, is counted by sorting.
 WIDE = 1 << 20
 
 
-@dataclass(frozen=True, eq=False)
-class Spread:
+@dataclass(frozen=True, eq=False, repr=False)
+class Spread(Closed):
     """``count[i]`` errors of signed ``value[i]``; values increasing, counts > 0."""
 
     value: NDArray[np.int64]

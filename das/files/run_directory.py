@@ -34,6 +34,9 @@ class RunDirectory:
         self.report = self.confidential / "report.html"
         self.page = self.release / "report.html"
 
+    def __repr__(self) -> str:
+        return f"RunDirectory({str(self.root)!r})"
+
     def create(self, *, confidential: bool = True) -> None:
         """Make the folders. A folder with anything in it is refused: a run never replaces another."""
         self.refuse_if_taken()

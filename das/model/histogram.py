@@ -8,11 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from das.errors import InputError
+from das.model.closed import Closed
 from das.model.query import Query
 
 
-@dataclass(frozen=True, eq=False)
-class Histogram:
+@dataclass(frozen=True, eq=False, repr=False)
+class Histogram(Closed):
     """Counts of one level: compressed rows of int64 counts > 0, read-only.
 
     Unit ``u`` has cells ``cell[indptr[u]:indptr[u+1]]``, increasing, with counts ``count[...]``.

@@ -9,13 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from das.errors import InputError
+from das.model.closed import Closed
 from das.model.confidential import Confidential
 from das.model.names import Names
 from das.model.schema import Schema
 
 
-@dataclass(frozen=True)
-class Blocks:
+@dataclass(frozen=True, repr=False)
+class Blocks(Closed):
     """The places of the lowest level, with what is public about them.
 
     ``fields`` maps a geographic field (``State``, ``County``, ..., ``Block``) to the code of each block,
@@ -43,8 +44,8 @@ class Blocks:
         return len(next(iter(self.fields.values())))
 
 
-@dataclass(frozen=True)
-class Records:
+@dataclass(frozen=True, repr=False)
+class Records(Closed):
     """Records counted: ``count[i]`` records of cell ``cell[i]`` of ``schema`` live in block ``block[i]``.
 
     Three arrays of one length; a (block, cell) pair may occur more than once.
@@ -75,8 +76,8 @@ class Source:
     sha256: str
 
 
-@dataclass(frozen=True)
-class Extract:
+@dataclass(frozen=True, repr=False)
+class Extract(Closed):
     """What a reader returns: public blocks, confidential persons and (where given) housing units.
 
     ``notes`` are sentences for the privacy statement: what a record is after the reader's work, and what the

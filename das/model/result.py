@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
+from das.model.closed import Closed
+
 #: Classes of the true count: their names, and the first count of each.
 CLASSES = ("0", "1-9", "10-99", "100-999", "1000-9999", "10000+")
 FIRST = (0, 1, 10, 100, 1000, 10000)
@@ -12,8 +14,8 @@ FIRST = (0, 1, 10, 100, 1000, 10000)
 SOURCES = ("nmf", "postprocessed", "estimates")
 
 
-@dataclass(frozen=True)
-class ErrorRow:
+@dataclass(frozen=True, repr=False)
+class ErrorRow(Closed):
     """Errors of one query at one level over one class of true counts: a line of ``errors.csv``.
 
     ``source`` is one of :data:`SOURCES`; ``bin`` is ``all`` or a class of the true count; ``n`` the
@@ -55,8 +57,8 @@ class ErrorRow:
     coverage: float | None = None
 
 
-@dataclass(frozen=True)
-class TableRow:
+@dataclass(frozen=True, repr=False)
+class TableRow(Closed):
     """Errors of one column of a published table over the geographies of one kind: a line of ``tables.csv``.
 
     The columns and size classes are those of the Bureau's Detailed Summary Metrics; ``me`` is the mean error,
@@ -81,8 +83,8 @@ class TableRow:
     shares: float | None
 
 
-@dataclass(frozen=True)
-class ImpossibleRow:
+@dataclass(frozen=True, repr=False)
+class ImpossibleRow(Closed):
     """How many units of the lowest level meet a condition that they should not: a line of ``impossible.csv``.
 
     ``of_true`` units are in the universe of the condition in the truth, ``of_published`` as published.
@@ -96,8 +98,8 @@ class ImpossibleRow:
     published: int
 
 
-@dataclass(frozen=True)
-class Comparison:
+@dataclass(frozen=True, repr=False)
+class Comparison(Closed):
     """Noisy measurements beside published counts, of one query, level and class of the true count.
 
     ``ratio`` is the MAE of the published counts over that of the noisy measurements; biases with their
@@ -120,8 +122,8 @@ class Comparison:
     bias_high: float | None
 
 
-@dataclass(frozen=True)
-class TwoErrorsRow:
+@dataclass(frozen=True, repr=False)
+class TwoErrorsRow(Closed):
     """Errors of two estimates, a and b, of one query at one level, over ``n`` (unit, answer) pairs.
 
     ``difference`` is the MAE of b less that of a, with its interval at 95 % over clusters of siblings.
@@ -156,8 +158,8 @@ class DifferenceRow:
     mean: float
 
 
-@dataclass(frozen=True)
-class SweepRow:
+@dataclass(frozen=True, repr=False)
+class SweepRow(Closed):
     """One line of a sweep: budget (rho or epsilon), method and number of the run, and a row of its errors."""
 
     budget: Fraction
@@ -166,8 +168,8 @@ class SweepRow:
     error: ErrorRow
 
 
-@dataclass(frozen=True)
-class SummaryRow:
+@dataclass(frozen=True, repr=False)
+class SummaryRow(Closed):
     """One line of the summary of a sweep: means over its repeats, with intervals at 95 % where there are several.
 
     ``difference`` is the MAE of the published counts less that of the noisy measurements of the same run.
@@ -194,8 +196,8 @@ class SummaryRow:
     difference_high: float | None
 
 
-@dataclass(frozen=True)
-class PairedRow:
+@dataclass(frozen=True, repr=False)
+class PairedRow(Closed):
     """One line of ``paired.csv``: published counts of two methods from the same noise, over the repeats of a sweep.
 
     ``mae`` is of ``method``, ``mae_against`` of ``against``; ``difference`` is the first less the second, with its

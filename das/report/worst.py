@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from das.model.closed import Closed
 from das.model.spine import Spine
 from das.report.answers import Answers, Key, Shown
 
@@ -15,8 +16,8 @@ from das.report.answers import Answers, Key, Shown
 LISTED = 8
 
 
-@dataclass(frozen=True)
-class Place:
+@dataclass(frozen=True, repr=False)
+class Place(Closed):
     """One count of one unit, whose name comes before its code in ``title``; ``noisy`` is ``None`` where it was not
     measured."""
 

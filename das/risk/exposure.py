@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from das.errors import InputError
 from das.model.budget import Draw, Mechanism, Plan
+from das.model.closed import Closed
 from das.model.confidential import Confidential
 from das.model.histogram import Histogram
 from das.model.measurement import MeasurementSource
@@ -53,8 +54,8 @@ class Outlook:
     decision_probability: float
 
 
-@dataclass(frozen=True)
-class ExposureRow:
+@dataclass(frozen=True, repr=False)
+class ExposureRow(Closed):
     """The unique persons of a level and query in units of one class of population (``bin``; ``all``), and the
     intruder's posterior of the truth over them, by what was published: mean, quantiles, the largest; ``risk``: its
     mean over the prior; ``decided``: the share of whom he finds."""

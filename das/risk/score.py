@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from das.errors import InputError
+from das.model.closed import Closed
 from das.model.histogram import Histogram
 from das.risk.table_attack import Guess, count_at
 
@@ -16,8 +17,8 @@ from das.risk.table_attack import Guess, count_at
 PARTS = (0.01, 0.05, 0.1, 0.25, 0.5, 1.0)
 
 
-@dataclass(frozen=True)
-class Score:
+@dataclass(frozen=True, repr=False)
+class Score(Closed):
     """``agreement``: sum over units and cells of min(true, guessed), over persons. ``expected``: what the intruder
     expected of it. ``precision``: the part that is right of the surest 1%, 5%, ... of his guesses.
 
@@ -72,8 +73,8 @@ def score(truth: Histogram, guess: Guess, parts: Sequence[float] = PARTS) -> Sco
     )
 
 
-@dataclass(frozen=True)
-class Report:
+@dataclass(frozen=True, repr=False)
+class Report(Closed):
     """An attack on one run. ``variance`` is that of the noise as the intruder knows it; ``allowed`` what the
     guarantee allows beside the baseline: with a success of ``baseline.agreement`` without a record, no more than
     that with it."""

@@ -1,0 +1,83 @@
+"""What tells of the truth prints as its name: `print(das.run(...))` is a line, and no line has an error or a count."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import importlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import das
+from das.assessment import Assessed
+from das.files.run_directory import RunDirectory
+from das.from_release import Outcome
+from das.model.closed import Closed, Rows
+from das.model.confidential import Confidential
+from das.model.histogram import Histogram
+from das.model.records import Blocks, Extract, Records
+from das.model.result import ErrorRow
+from das.model.schema import Attribute, Schema
+
+PACKAGE = Path(das.__file__).parent
+#: Where errors are computed or true counts are held in the open: every dataclass there is closed, but those that hold
+#: parameters or what is public.
+HOLD_THE_TRUTH = ("model/result.py", "model/histogram.py", "model/records.py", "evaluate/accuracy.py", "evaluate/bias.py",
+                  "evaluate/impossible.py", "evaluate/spread.py", "risk/score.py", "risk/exposure.py", "report/worst.py",
+                  "preparation.py", "assessment.py")  # fmt: skip
+PUBLIC = {"Source", "DifferenceRow", "Published", "_Level", "Outlook"}
+#: Names in the annotation of a field that make its class one that holds the truth.
+TRUTH = ("ErrorRow", "TableRow", "ImpossibleRow", "Comparison", "SweepRow", "SummaryRow", "PairedRow", "TwoErrorsRow",
+         "ExposureRow", "Records")  # fmt: skip
+
+
+def dataclasses_of(path: Path) -> Iterator[type]:
+    module = ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts)
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.ClassDef) and any("dataclass" in ast.dump(d) for d in node.decorator_list):
+            yield getattr(importlib.import_module(module), node.name)
+
+
+@pytest.mark.parametrize("name", HOLD_THE_TRUTH)
+def test_every_class_that_holds_the_truth_is_closed(name: str) -> None:
+    found = [c for c in dataclasses_of(PACKAGE / name) if c.__name__ not in PUBLIC]
+    assert found
+    for c in found:
+        assert c.__repr__ is Closed.__repr__, c
+
+
+def test_no_other_class_prints_a_field_that_holds_the_truth() -> None:
+    for path in PACKAGE.rglob("*.py"):
+        if "@dataclass" not in (text := path.read_text(encoding="utf-8")) or not any(t in text for t in TRUTH):
+            continue
+        for c in dataclasses_of(path):
+            open_ = [f.name for f in dataclasses.fields(c) if f.repr and any(t in str(f.type) for t in TRUTH)]
+            assert not open_ or issubclass(c, Closed), (c, open_)
+
+
+def row(mae: float) -> ErrorRow:
+    return ErrorRow("Block", "total", "nmf", "all", 12345, mae, 2.0, 0.5, 1, 2, 3, None)
+
+
+def test_what_a_run_returns_is_a_line() -> None:
+    outcome = Outcome(RunDirectory(Path("runs/one")), {"persons": [row(98765.4)] * 9_000}, 7.5)
+    assert str(outcome) == f"{outcome!r}"
+    assert "runs/one" in repr(outcome)
+    assert len(repr(outcome)) < 200
+    assert not any(x in repr(outcome) for x in ("98765", "12345", "Block"))
+    assert repr(Rows(outcome.rows["persons"])) == "<9000 rows: confidential>"
+    assert repr(outcome.rows["persons"][0]) == "<ErrorRow: confidential>"
+
+
+def test_true_counts_do_not_print() -> None:
+    schema = Schema("s", (Attribute("a", ("x", "y")),))
+    one = np.array([0])
+    records, h = Records(schema, one, one, np.array([98765])), Histogram.of(1, 2, one, one, np.array([98765]))
+    extract = Extract(Blocks({"Block": np.array(["1"])}, np.array([[98765, 0]])), Confidential(records), None, ())
+    held = Assessed(None, {"persons": {"Block": Confidential(h)}}, {"persons": {"Block": h}})  # type: ignore[arg-type]
+    for value in (records, h, extract, extract.blocks, held, [h], {"a": records}):
+        assert "98765" not in repr(value)
+        assert len(repr(value)) < 100
