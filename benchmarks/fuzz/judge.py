@@ -1,0 +1,97 @@
+"""How a case ended: right, refused, or at fault."""
+
+from __future__ import annotations
+
+import io
+import signal
+import traceback
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+
+from das.errors import UserError
+
+#: The most characters of a message, and the most seconds of a case.
+LONGEST, SECONDS = 2000, 60
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """``ended`` is ``right`` or ``refused``, or says what is wrong; ``said`` is the message or the traceback."""
+
+    ended: str
+    said: str = ""
+
+    @property
+    def fault(self) -> bool:
+        return self.ended not in ("right", "refused")
+
+
+class Slow(BaseException):
+    """A case took too long."""
+
+
+@contextmanager
+def _watched() -> Iterator[None]:
+    def late(*_: object) -> None:
+        raise Slow
+
+    before = signal.signal(signal.SIGALRM, late)
+    signal.alarm(SECONDS)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def call(work: Callable[[], object]) -> Verdict:
+    """Of a function that raises :class:`UserError` for bad input."""
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        try:
+            with _watched():
+                work()
+        except UserError as error:
+            return _message(str(error), error.exit_code)
+        except Slow:
+            return Verdict(f"took more than {SECONDS} s", traceback.format_exc())
+        except Exception as error:
+            return Verdict(f"crash: {type(error).__name__}", traceback.format_exc())
+    odd = [w for w in told if issubclass(w.category, RuntimeWarning | UserWarning)]
+    return Verdict("warns", str(odd[0].message)) if odd else Verdict("right")
+
+
+def command(arguments: Sequence[str]) -> tuple[Verdict, str]:
+    """Of a command line, in this process; and what it printed."""
+    from das.cli import main
+
+    out, err, code = io.StringIO(), io.StringIO(), 0
+    with redirect_stdout(out), redirect_stderr(err), warnings.catch_warnings():
+        warnings.simplefilter("default")
+        try:
+            with _watched():
+                main.main(list(arguments), prog_name="das")
+        except SystemExit as end:
+            code = end.code if isinstance(end.code, int) else int(end.code is not None)
+        except Slow:
+            return Verdict(f"took more than {SECONDS} s", traceback.format_exc()), out.getvalue()
+        except Exception as error:
+            return Verdict(f"crash: {type(error).__name__}", traceback.format_exc()), out.getvalue()
+    said = err.getvalue()
+    if code:
+        return _message(said, code), out.getvalue()
+    return (Verdict("warns", said) if "Warning" in said else Verdict("right")), out.getvalue()
+
+
+def _message(said: str, code: int) -> Verdict:
+    if "Traceback" in said or "this should not have happened" in said:
+        return Verdict("crash", said)
+    if code != 2:
+        return Verdict(f"exit {code}", said)
+    if len(said) > LONGEST:
+        return Verdict(f"a message of {len(said)} characters", said)
+    if not said.strip():
+        return Verdict("refused without a word")
+    return Verdict("warns", said) if "Warning:" in said else Verdict("refused", said)
