@@ -168,7 +168,9 @@ def table(value: pa.Table, rng: Random) -> pa.Table:
         case 0:
             return value.drop_columns([name])
         case 1:
-            return value.rename_columns([rng.choice(WORDS)[:99] if k == i else c for k, c in enumerate(value.column_names)])
+            return value.rename_columns(
+                [rng.choice(WORDS)[:99] if k == i else c for k, c in enumerate(value.column_names)]
+            )
         case 2:
             return value.set_column(i, name, pa.nulls(n, column.type))
         case 3:

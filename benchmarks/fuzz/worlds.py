@@ -10,6 +10,7 @@ import shutil
 import tomllib
 import zipfile
 from collections.abc import Callable, Mapping
+from itertools import pairwise
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -187,18 +188,18 @@ def _file(path: Path, rng: Random) -> None:
 
 def _write(path: Path, table: pa.Table) -> None:
     """As Parquet, each query in a row group of its own."""
-    names = table["query_name"].to_pylist() if "query_name" in table.column_names else []
+    names = table["query_name"].to_pylist() if table.column_names.count("query_name") == 1 else []
     cuts = [0, *(i for i in range(1, len(names)) if names[i] != names[i - 1]), table.num_rows]
     with pq.ParquetWriter(path, table.schema) as writer:
-        for a, b in zip(cuts, cuts[1:], strict=False):
+        for a, b in pairwise(cuts):
             writer.write_table(table.slice(a, b - a))
 
 
 # --- releases ------------------------------------------------------------------------------------------------------
 
 #: What is asked of an altered release; ``NEW`` is a folder to write into.
-QUICK = (["nmf", "summary", "RUN"], ["nmf", "show", "RUN", "--level", "State"], ["nmf", "verify", "RUN"],
-         ["account", "RUN"], ["tables", "RUN", "--level", "County"], ["account", "verify", "RUN"])  # fmt: skip
+QUICK = (["nmf", "summary", "RUN"], ["nmf", "show", "RUN", "--level", "LEVEL"], ["nmf", "verify", "RUN"],
+         ["account", "RUN"], ["tables", "RUN", "--level", "LEVEL"], ["account", "verify", "RUN"])  # fmt: skip
 SLOW = (["estimate", "--from", "RUN", "--out", "NEW"],)
 
 
@@ -208,10 +209,11 @@ class _Releases:
     def __init__(self, folder: Path) -> None:
         self._runs = []
         (data,) = simulate_1940.write(folder / "data", seed=2, states=1, persons=1000)
-        for name, method in (("t", "topdown"), ("f", "full-information")):
-            text = (ROOT / "configs" / "1940.toml").read_text(encoding="utf-8")
-            chosen = specification.parse(text, where="1940", overrides=(f"estimation.method={method}", "budget.rho=1"))
-            pipeline.run(chosen, folder / name, paths=[data])
+        text = (ROOT / "configs" / "1940.toml").read_text(encoding="utf-8")
+        for name, what, path, method in (("bounds", text, data, "topdown"),
+                                         ("estimates", OWN, folder / "own" / "people.csv", "full-information")):  # fmt: skip
+            chosen = specification.parse(what, where=name, overrides=(f"estimation.method={method}", "budget.rho=1"))
+            pipeline.run(chosen, folder / name, paths=[path])
             self._runs.append(folder / name / "release")
 
     def __call__(self, rng: Random, at: Path) -> tuple[Verdict, str]:
@@ -225,7 +227,8 @@ class _Releases:
         path.write_bytes(data)
         self._alter(path, files, rng)
         asked = list(rng.choice(SLOW if rng.random() < 0.02 else QUICK))
-        words = [{"RUN": str(here), "NEW": str(at / "new")}.get(w, w) for w in asked]
+        level = rng.choice(sorted(p.stem for p in (original / "nmf").glob("*.parquet")))
+        words = [{"RUN": str(here), "NEW": str(at / "new"), "LEVEL": level}.get(w, w) for w in asked]
         verdict, _ = command([*words, "--quiet"] if asked in SLOW else words)
         if asked[:2] == ["account", "verify"] and verdict.ended == "right" and not same(original, here):
             verdict = Verdict("accepted, and altered", str(path.relative_to(here)))

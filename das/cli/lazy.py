@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
 import click
+
+from das.errors import LONGEST, bounded
+
+
+@contextmanager
+def _bounded() -> Iterator[None]:
+    """What is wrong with the arguments quotes them, and they may be long."""
+    try:
+        yield
+    except click.ClickException as error:
+        error.message = bounded(error.message, LONGEST["what"])  # type: ignore[misc]
+        raise
 
 
 class LazyGroup(click.Group):
@@ -16,6 +29,14 @@ class LazyGroup(click.Group):
     def __init__(self, *args: Any, late: Mapping[str, tuple[str, str]], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.late = late
+
+    def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
+        with _bounded():
+            return super().make_context(*args, **kwargs)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        with _bounded():
+            return super().invoke(ctx)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.late)

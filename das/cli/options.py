@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import sys
 import traceback
 from collections.abc import Callable
@@ -14,12 +15,23 @@ import click
 
 import das
 from das.cli.interruption import STOPPED, Terminated, terminable
-from das.errors import DasError, UserError
+from das.errors import LONGEST, DasError, UserError, bounded
 from das.model.not_private import PLANNED, WARNING
 from das.spec import RunSpec
 from das.spec.exact import exact
 
 PATH = click.Path(path_type=Path)
+#: What the system says of a path that the user can mend.
+_PATHS = (
+    errno.ENAMETOOLONG,
+    errno.ENOENT,
+    errno.EACCES,
+    errno.EPERM,
+    errno.ENOTDIR,
+    errno.EISDIR,
+    errno.ELOOP,
+    errno.EROFS,
+)
 
 
 def guarded(command: Callable[..., None]) -> Callable[..., None]:
@@ -45,6 +57,10 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
             BrokenPipeError,
         ):  # click ends on these quietly
             raise
+        except OSError as error:
+            said = bounded(f"{error.filename or command.__name__}: {error.strerror or error}", LONGEST["what"])
+            click.echo(f"das: {said}", err=True)
+            sys.exit(2 if error.errno in _PATHS else 3)
         except Exception:
             traceback.print_exc()
             click.echo("das: this should not have happened; please report it with the lines above", err=True)

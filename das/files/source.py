@@ -240,7 +240,8 @@ def _mis_encoded(member: Member, encoding: str) -> InputError | None:
 
 
 def _fits(value: str, bits: int) -> bool:
-    return re.fullmatch(r"\s*-?\d+\s*", value) is not None and abs(int(value)) < 1 << (bits - 1)
+    whole = re.fullmatch(r"\s*-?0*(\d{1,30})\s*", value)
+    return whole is not None and int(whole[1]) < 1 << (bits - 1)
 
 
 class Quoted(csv.excel):

@@ -196,7 +196,11 @@ def header(member: Member, encoding: str) -> tuple[str, list[str]]:
     with member.open() as stream:
         first = io.TextIOWrapper(stream, "utf-8-sig" if encoding == UTF_8 else encoding, "replace").readline(1 << 20)
     delimiter = max(",|\t;", key=first.count)
-    return delimiter, next(csv.reader(io.StringIO(first), delimiter=delimiter), [])
+    try:
+        return delimiter, next(csv.reader(io.StringIO(first), delimiter=delimiter), [])
+    except csv.Error as error:
+        raise InputError(f"its first line names no columns ({error})", where=member.name,
+                         remedy="the first line must hold the names of the columns") from None  # fmt: skip
 
 
 def _parquet(member: Member, meaning: Columns) -> Iterator[tuple[int, pa.RecordBatch]]:

@@ -60,6 +60,9 @@ class Columns:
             raise SpecError(
                 f"{twice[0]!r} is a level already", where=f"{where}.areas", remedy="name the areas otherwise"
             )
+        if own := [n for n in (*given["geography"], *given.get("areas", {})) if n.startswith("das:")]:
+            raise SpecError(f"{own[0]!r} begins as the columns that are added here do", where=f"{where}.geography",
+                            remedy="name it otherwise")  # fmt: skip
         names = [a.name for a in schema.attributes]
         for key in ("attributes", "codes", "missing"):
             if odd := [a for a in given.get(key, {}) if a not in names]:

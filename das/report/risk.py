@@ -13,7 +13,7 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
 
 from das.model.figure import Curves, FigureData, Tiles
-from das.report.figures import INK, STYLE, format_plain
+from das.report.figures import INK, STYLE, any_glyph, format_plain
 
 FORMATS = ("svg", "pdf", "png")
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
@@ -41,7 +41,7 @@ def draw(figure: FigureData, kind: str) -> bytes:
             _tiles(ax, tile)
         _tile_legend(fig, tiles[0])
     out = io.BytesIO()
-    with mpl.rc_context({"svg.hashsalt": figure.name, "svg.fonttype": "none", "pdf.fonttype": 42}):
+    with mpl.rc_context({"svg.hashsalt": figure.name, "svg.fonttype": "none", "pdf.fonttype": 42}), any_glyph():
         clean = {"pdf": {"CreationDate": None}, "svg": {"Date": None}, "png": {"Software": None}}
         fig.savefig(out, format=kind, dpi=200, metadata=clean[kind])
     return out.getvalue()

@@ -6,6 +6,7 @@ import hashlib
 import tomllib
 from collections.abc import Callable, Sequence
 from difflib import get_close_matches
+from math import isfinite
 from pathlib import Path
 from typing import Any, get_origin
 
@@ -16,6 +17,7 @@ from das.errors import SpecError
 from das.model.budget import Plan
 from das.model.not_private import WARNING
 from das.model.universe import PERSONS, Universe
+from das.spec.exact import LARGEST
 from das.spec.run import RunSpec
 
 #: What a specification says of one machine alone.
@@ -40,7 +42,7 @@ def parse(
     """
     try:
         tree = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:  # an integer of 5,000 digits, brackets in brackets
         raise SpecError(f"not valid TOML: {error}", where=where, remedy="mend that line") from None
     if folder is not None:
         tree["data"]["path"] = [str(folder / p) for p in tree["data"]["path"]]
@@ -53,6 +55,7 @@ def parse(
                 note(f"{where}: the table [{old}] is read as [{new}]; rename it")
     for item in overrides:
         _override(tree, item)
+    _check_numbers(tree, where)
     _one_total(tree, {item.partition("=")[0].strip() for item in overrides})
     try:
         return RunSpec.model_validate(tree).calibrate().check()
@@ -130,6 +133,15 @@ def _override(tree: dict[str, Any], item: str) -> None:
     node[parts[-1]] = _value(raw.strip())
 
 
+def _check_numbers(value: Any, where: str, path: tuple[str, ...] = ()) -> None:
+    """Refuse numbers that no key can have, and that could not be written again: beyond 300 digits, or none at all."""
+    if isinstance(value, dict | list):
+        for key, part in value.items() if isinstance(value, dict) else enumerate(value):
+            _check_numbers(part, where, (*path, str(key)))
+    elif (isinstance(value, int) and abs(value) > LARGEST) or (isinstance(value, float) and not isfinite(value)):
+        raise SpecError(f"{'.'.join(path)}: this is no number of at most 300 digits", where=where)
+
+
 def _one_total(tree: dict[str, Any], changed: set[str]) -> None:
     """A total that is set by an override replaces the other way to give it: a rho the target, a target the rho."""
     budget = tree.get("budget")
@@ -147,7 +159,7 @@ def _value(raw: str) -> Any:
     """As TOML where that reads, else as a string. A decimal number stays a string, it is then exact; a date, too."""
     try:
         value = tomllib.loads(f"x = {raw}")["x"]
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):
         return raw
     return value if isinstance(value, str | int | list | dict) else raw
 
