@@ -21,7 +21,7 @@ from benchmarks import published_errors
 from benchmarks.common import CONFIG, METRICS, RHODE_ISLAND, Figures, no_data, shared_data, timed
 from benchmarks.published_errors import COMPARED, Counts
 from benchmarks.whole_run import WholeRun, whole_run
-from das import pipeline, preparation
+from das import from_release, preparation
 from das import spec as specification
 from das.engine import Silent
 from das.files import errors_csv, nmf, truth
@@ -192,7 +192,7 @@ def _blocks(figures: Figures, run: WholeRun, folder: Path) -> None:
     """Everything after measurement on one core; the blocks' share of it."""
     opened, clock = open_release(run.directory.release), _Clock()
     lowest = opened.spine.levels[-1]
-    pipeline.estimate_from(run.directory.release, folder / "again", workers=1, progress=clock)
+    from_release.estimate_from(run.directory.release, folder / "again", workers=1, progress=clock)
     seconds = {a[0]: b[1] - a[1] for a, b in pairwise(clock.began)}
     for universe, target in (("persons", 3000.0), ("units", None)):
         levels = {name: s for name, s in seconds.items() if name.startswith(f"estimate {universe}: ")}

@@ -11,7 +11,7 @@ from das.assessment import published_of, truth_of
 from das.errors import UserError
 from das.evaluate import differences, errors_of_two
 from das.files import rows_csv
-from das.files.ledger import digests
+from das.files.ledger import measurements
 from das.files.run_directory import RunDirectory, is_private, release_of
 from das.model.closed import Closed
 from das.model.result import DifferenceRow, TwoErrorsRow
@@ -44,7 +44,7 @@ def compare_two(a: Path, b: Path, truth: Path | None = None) -> Two:
     _check_same_world(one, other, shared, a, b)
     counts = {x.folder: published_of(x, shared) for x in (one, other)}
     names, private = (_name(a), _name(b)), is_private(a) and is_private(b)
-    noise = [{k: v for k, v in digests(x.folder).items() if k.endswith("DPQuery")} for x in (one, other)]
+    noise = [measurements(x.folder) for x in (one, other)]
     truth = truth or next((p for p in (a, b) if RunDirectory(p).has_truth()), None)
     rows: dict[str, Sequence[TwoErrorsRow] | Sequence[DifferenceRow]] = {}
     known = None

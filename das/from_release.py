@@ -17,6 +17,7 @@ from das.engine import Progress, Silent, executor, refuse_within_import
 from das.errors import ReleaseError, UserError
 from das.files import published_layout, run_directory, statement
 from das.files.adoption import adopt
+from das.files.ledger import digests
 from das.files.run_directory import RunDirectory
 from das.model.histogram import Histogram
 from das.model.not_private import marked
@@ -82,14 +83,16 @@ def _estimate_from(
         release = directory.release
     opened = open_release(release)
     opened = replace(opened, spec=_changed(opened.spec, changes))
-    privacy = _restated(opened)
+    privacy, taken = statement.read(release), {}
     if release == given:
         directory.create(confidential=False)
         with stages("take over"):
             adopt(release, directory.release)
+            taken = digests(directory.release) | {"spec.toml": run_directory.digest(release / "spec.toml")}
     run_directory.write_text(directory.release / "spec.toml", specification.dump(opened.spec))
     seal(directory.release, privacy, opened.spec.run.name)
     _, certificates = post_process(opened, directory.release, pool, stages, progress)
+    _check_taken(release, taken, privacy)
     said: dict[str, object] = {
         "name": opened.spec.run.name,
         "release": str(given.resolve()),
@@ -117,16 +120,13 @@ def _changed(spec: RunSpec, changes: Sequence[str]) -> RunSpec:
     return new
 
 
-def _restated(opened: Opened) -> dict[str, Any]:
-    """The privacy statement, with the digest of the specification as it will be written."""
-    said, path = statement.read(opened.folder), opened.folder / "spec.toml"
-    if "measured" in said:
-        return said
-    digests = said["digests"]
-    if digests.get("spec.toml") != run_directory.digest(path):
-        raise ReleaseError("is not the one of which privacy.json has the digest", where=path,
-                           remedy="the release is altered: get it again from where it was published")  # fmt: skip
-    return said | {"digests": digests | {"spec.toml": specification.digest(opened.spec)}}
+def _check_taken(release: Path, taken: Mapping[str, str], said: Mapping[str, Any]) -> None:
+    """What was taken over is what the statement of the release has digests of: under a new seal, an alteration could
+    not be seen any more. (Measurements of another publisher are without.)"""
+    for name, digest in taken.items() if "measured" not in said else ():
+        if said["digests"].get(name) != digest:
+            raise ReleaseError("is not that of which privacy.json has the digest", where=release / name,
+                               remedy="the release is altered: get it again from where it was published")  # fmt: skip
 
 
 def post_processed(release: Path, workers: int) -> tuple[Made, Stages]:
@@ -137,12 +137,14 @@ def post_processed(release: Path, workers: int) -> tuple[Made, Stages]:
 
 
 def post_process(opened: Opened, out: Path, pool: Executor, stages: Stages, progress: Progress) -> Made:
-    """Estimate, round, and write under ``out`` what is published of it."""
+    """Estimate, round, and write under ``out`` what is published of it. The pool ends with the estimates: its memory is
+    free for what follows, and counted in the record of the stage."""
     results: dict[str, Release] = {}
     certificates: dict[str, Mapping[str, Certificates]] = {}
     with stages("estimate and round"):
         for u in opened.spec.universes:
             results[u.name], certificates[u.name] = estimate(opened, u, pool, progress, out)
+        pool.shutdown()
     with stages("microdata and tables"):
         for u in opened.spec.universes:
             publish(opened, u, results[u.name], out, progress)

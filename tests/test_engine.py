@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from threadpoolctl import threadpool_info
 
 from das.engine import executor, in_order
+from das.errors import DasError
 
 
 def square(x: int) -> int:
@@ -59,6 +60,12 @@ def test_two_workers_are_processes_of_their_own_with_one_thread_each() -> None:
     assert {n for f in found for n in f} == {1}
     with executor(1) as pool:
         assert {n for f in in_order(pool, threads, range(2)) for n in f} == {1}
+
+
+def test_a_worker_that_is_killed_ends_the_work_with_a_message() -> None:
+    with pytest.raises(DasError, match="a worker process was ended") as end, executor(2) as pool:
+        pool.submit(os._exit, 1).result()
+    assert end.value.exit_code == 3
 
 
 @given(items=st.lists(st.integers(), max_size=40), ahead=st.integers(1, 20), workers=st.sampled_from([1, 4]))

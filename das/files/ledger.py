@@ -154,6 +154,11 @@ def digest_of(folder: Path) -> str:
     return total.hexdigest()
 
 
+def measurements(release: Path) -> dict[str, str]:
+    """The digest of every folder of measurements: two releases with the same are estimates of one noise."""
+    return {str(p.relative_to(release)): digest_of(p) for p in sorted(release.glob("nmf*/*.parquet/DPQuery"))}
+
+
 def digests(release: Path, attempts: Iterable[Attempt] = ()) -> dict[str, str]:
     """SHA-256 of all that a release holds beside its privacy statement: of every folder of measurements and of
     constraints, and of every other file. Measurements that are among ``attempts`` are not read again."""

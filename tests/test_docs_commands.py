@@ -1,0 +1,117 @@
+"""Every command and every Python session that README and docs print is run as it is printed, in one folder.
+
+Placeholders stand for what a reader would put there; input is small where it is not named. Only what needs the network
+is left out.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+import das
+from das.cli import main
+
+ROOT = Path(__file__).resolve().parents[1]
+#: The guide to one's own data is followed, in its order, by tests/end_to_end/test_own_data_guide.py.
+PAGES = [ROOT / "README.md", *sorted(p for p in (ROOT / "docs").glob("*.md") if p.name != "own-data.md")]
+MADE = "<!-- Below this line the page is made"
+
+#: What stands for something of the reader's.
+GIVEN = {
+    "CONFIG": "pl94-2010", "RUN_DIR": "runs/first", "RUN": "runs/first", "RELEASE": "runs/first/release",
+    "PATH": "tiny", "KEY=VALUE": "budget.rho=1", "N": "1", "FILE.svg": "attack.svg", "1/10,1,10": "1", "M": "topdown", "A": "runs/first",
+    "B": "again",
+}  # fmt: skip
+#: Said in addition where the reader may wait, and a test should not.
+SMALL = ["--quiet", "--set", "output.report=false", "--set", "output.tables=false"]
+BRIEF = {"run": SMALL, "sweep": SMALL, "risk figures": ["--only", "figure-1"]}
+#: Not run here, and why.
+LEFT_OUT = {"data fetch": "needs the network", "risk reconstruct": "simulates for a minute; tests/risk has it"}  # fmt: skip
+
+
+def written(page: Path) -> Iterator[str]:
+    """Lines that begin with ``das``: in blocks, and, with arguments, in the README's table of commands."""
+    text = page.read_text(encoding="utf-8").partition(MADE)[0]
+    blocks = [line for b in re.findall(r"```\w*\n(.*?)```", text, re.DOTALL) for line in b.splitlines()]
+    cells = re.findall(r"^\| ([^|]+) \|", text, re.MULTILINE) if page.name == "README.md" else []
+    named = [line for cell in cells for line in re.findall(r"`(das [^`]+[A-Z][^`]*)`", cell)]
+    yield from (line for line in [*blocks, *named] if re.match(r"das [a-z]", line))
+
+
+def arguments(line: str) -> tuple[str, ...]:
+    """The words after ``das``: optional parts taken, placeholders filled in, output to ``OUT``."""
+    words = shlex.split(re.sub(r" \.\.\.|[\[\]]", "", line), comments=True)[1:]
+    words = [GIVEN.get(w, w) for w in words]
+    at = words.index("--out") + 1 if "--out" in words else None
+    if at is not None and "." not in words[at]:
+        words[at] = "OUT"
+    said = " ".join(words)
+    words += next((more for name, more in BRIEF.items() if said.startswith(f"{name} ")), [])
+    return (*words, *(["--data", "tiny"] * (words[0] in ("run", "sweep") and "--data" not in words)))
+
+
+EVERY = sorted({arguments(line) for page in PAGES for line in written(page)})
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a reader who has followed the guide: a finished run, a downloaded file."""
+    here = tmp_path_factory.mktemp("reader")
+    (here / "tiny").mkdir()
+    shutil.copy(ROOT / "data" / "pl94_2010" / "nj2010.pl.zip", here / "tiny")
+    das.run(das.load_spec("pl94-2010", ["output.report=false"]), here / "runs" / "first", paths=[here / "tiny"])
+    (here / "configs").symlink_to(ROOT / "configs")
+    (here / "downloads").mkdir()
+    shutil.copy(here / "tiny" / "nj2010.pl.zip", here / "downloads" / "ri2010.pl.zip")
+    done = CliRunner().invoke(main, ["estimate", "--from", str(here / "runs" / "first"), "--out", str(here / "again")])
+    assert done.exit_code == 0, done.output
+    return here
+
+
+@pytest.mark.parametrize("words", EVERY, ids=" ".join)
+def test_a_command_that_is_printed_works(
+    words: tuple[str, ...], place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = " ".join(words)
+    if reason := next((why for name, why in LEFT_OUT.items() if said.startswith(name)), None):
+        pytest.skip(reason)
+    monkeypatch.chdir(place)
+    done = CliRunner().invoke(main, [str(tmp_path / "out") if w == "OUT" else w for w in words])
+    assert done.exit_code == 0, (words, done.output)
+
+
+@pytest.mark.parametrize("page", ["start.md", "measurements.md"])
+def test_a_python_session_that_is_printed_works(page: str, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(place)
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / page).read_text(encoding="utf-8"), re.DOTALL)
+    assert blocks
+    for block in blocks:
+        exec(block.replace("runs/<name>-<time>", "runs/first"), {})
+
+
+def test_the_commands_are_found() -> None:
+    assert len(EVERY) > 25
+    assert ("plan", "pl94-2010", "--margin", "Tract:total=5", "--add", "Tract:hispanic=1/100") in EVERY
+    assert arguments("das tables RUN --level County  # x") == ("tables", "runs/first", "--level", "County")
+
+
+@pytest.mark.parametrize(
+    "call", ["2010", "1940 RHO=1/2 WORKERS=4", "2010 DATA=x.zip OUT=y", "sweep", "compare", "test"]
+)
+def test_a_make_target_that_is_printed_is_a_recipe(call: str) -> None:
+    """Not run: what it would run is."""
+    done = subprocess.run(
+        ["make", "-n", *call.split()], cwd=ROOT, capture_output=True, text=True, env=os.environ | {"VENV": "x"}
+    )
+    assert done.returncode == 0, done.stderr
+    if "=" in call:
+        assert {"--set budget.rho=1/2" in done.stdout, "--data x.zip" in done.stdout} == {True, False}
