@@ -3,6 +3,7 @@ the run, whatever ends it."""
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import signal
@@ -148,4 +149,5 @@ def test_a_terminated_run_says_how_to_resume_and_goes_on(
     last = python(root, "-m", "das", *again, "--json")
     assert last.returncode == 0
     assert "is finished: there is nothing to resume" in last.stderr
+    assert json.loads(last.stdout)["was_finished"] is True
     assert {p: p.stat().st_mtime_ns for p in out.rglob("*")} == before

@@ -62,7 +62,14 @@ def run(
         found = [vars(h) for h in headline(outcome.rows[PERSONS])]
         pages = {"report": outcome.directory.report, "page": outcome.directory.page}
         written = {name: str(path) if spec.output.report else None for name, path in pages.items()}
-        click.echo(json.dumps(marked(_summary(outcome) | {**written, "headline": found}, spec.run.private)))
+        click.echo(
+            json.dumps(
+                marked(
+                    _summary(outcome) | {**written, "was_finished": outcome.was_finished, "headline": found},
+                    spec.run.private,
+                )
+            )
+        )
         return
     screen = console()
     warn(spec.run.private)
