@@ -13,9 +13,11 @@ import io
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from das.files import areas
 from das.files import microdata_layout as micro
 from das.files import spine as spine_file
-from das.files.published_tables import GEOCODE
+from das.files.published_tables import GEOCODE, GEOID, identifiers
+from das.files.published_tables import NAME as PLACE
 from das.model.labels import NOT_COUNTED, level_words
 from das.model.not_private import CELL, COLUMN, WARNING, marked_rows
 from das.model.schema import Schema
@@ -33,10 +35,15 @@ FILES = (
     ("report.html", "look up a place: its published counts, its noisy measurements, and their intervals"),
     (NAME, "this file"),
     ("spine.parquet", "the tree of places, root first"),
+    (areas.NAME, "the areas off the tree that the input knew, with the units of the lowest level in each; if any"),
 )
 SPINE = ("level of the tree", "code of the unit, unique in its level", "code of the unit above it",
          "name of the unit, where it has one", "the Bureau's standard identifier, which joins to TIGER")  # fmt: skip
+AREAS = ("kind of area, such as Place", "code of the area", "name of the area, where it has one",
+         "code of a unit of the lowest level in it")  # fmt: skip
 CODE = "code of the unit, as in spine.parquet"
+#: Beside the code, where any unit of the level has them.
+PLACES = {GEOID: SPINE[4], PLACE: SPINE[3]}
 #: Columns of noisy measurement files, but for those of the attributes.
 NMF = {
     "geocode": CODE,
@@ -92,6 +99,7 @@ def entries(spec: RunSpec, spine: Spine, assigned: Assigned) -> list[Entry]:
     out += [
         Entry("", "column", "spine.parquet", c, "", says) for c, says in zip(spine_file.COLUMNS, SPINE, strict=True)
     ]
+    out += [Entry("", "column", areas.NAME, c, "", says) for c, says in zip(areas.COLUMNS, AREAS, strict=True)]
     out += [Entry("", "code", "spine.parquet", "level", level, level_words(level)) for level in spine.levels]
     for u in spec.universes:
         made_up = assigned.get(u.name, {})
@@ -99,7 +107,7 @@ def entries(spec: RunSpec, spine: Spine, assigned: Assigned) -> list[Entry]:
         if spec.estimation.method == "full-information" and len(spine) > 1:
             parts.append(_estimates(u))
         if spec.output.tables:
-            parts.append(_tables(u, made_up, spec.run.private))
+            parts.append(_tables(u, spine, made_up, spec.run.private))
         out += [Entry(u.name, *line) for part in parts for line in part]
     return out
 
@@ -159,11 +167,13 @@ def _microdata(u: Universe, spine: Spine, spec: RunSpec) -> Iterator[Line]:
                 yield from (("code", file, name, code, x) for code, x in zip(column.values, labels, strict=True))
 
 
-def _tables(u: Universe, made_up: Mapping[str, str], private: bool) -> Iterator[Line]:
+def _tables(u: Universe, spine: Spine, made_up: Mapping[str, str], private: bool) -> Iterator[Line]:
+    places = {c for level in spine.levels for c in identifiers(spine, level)}
     for table in tables_of(u, made_up):
         file = f"tables/{table.name}_*.csv"
         yield "file", file, "", "", f"{table.name}: {table.title} ({u.records}), one row for each unit of a level"
         yield "column", file, GEOCODE, "", CODE
+        yield from (("column", file, c, "", says) for c, says in PLACES.items() if c in places)
         yield from (("column", file, f, "", x) for f, x in zip(table.columns, table.labels, strict=True))
         if table.assigned:
             yield "column", file, NOT_COUNTED, "", " ".join(made_up[a] for a in table.assigned)

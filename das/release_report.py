@@ -14,7 +14,7 @@ from das.files import run_directory
 from das.files import statement as privacy_statement
 from das.model.histogram import Histogram
 from das.post import Opened
-from das.report.answers import Shown, World, gather
+from das.report.answers import Answers, Shown, World, gather, read
 from das.report.facts import facts
 from das.report.release_figures import Measured
 from das.report.release_page import release_html
@@ -25,21 +25,20 @@ NAME = "report.html"
 
 def shown(release: Opened, published: Mapping[str, Mapping[str, Histogram]]) -> Shown:
     """What the pages show of a release; ``published`` are its counts by universe and level."""
-    privacy = privacy_statement.read(release.folder)
-    spec, spine = release.spec, release.spine
-    worlds = [
-        World(
-            u.name,
-            u.schema,
-            u.plan,
-            published[u.name],
-            release.source(u),
-            exact_queries(privacy, u.name, spine.levels),
-            release.assigned(u.name),
-        )
-        for u in spec.universes
-    ]
-    return gather(spine, worlds, areas=release.areas())
+    worlds = [_world(release, u, published[u.name]) for u in release.spec.universes]
+    return gather(release.spine, worlds, areas=release.areas())
+
+
+def answers(
+    release: Opened, published: Mapping[str, Mapping[str, Histogram]], universe: Universe, level: str, query: str
+) -> Answers:
+    """The answers to one query at one level, as the pages have them."""
+    return read(_world(release, universe, published[universe.name]), universe.schema.query(query), level)
+
+
+def _world(release: Opened, u: Universe, published: Mapping[str, Histogram]) -> World:
+    exact = exact_queries(privacy_statement.read(release.folder), u.name, release.spine.levels)
+    return World(u.name, u.schema, u.plan, published, release.source(u), exact, release.assigned(u.name))
 
 
 def write(release: Opened, what: Shown, out: Path) -> None:

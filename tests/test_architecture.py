@@ -58,6 +58,7 @@ TOP = [
     "measuring",
     "assessment",
     "comparing",
+    "mapping",
     "pipeline",
     "sweep",
     "console",
@@ -75,6 +76,8 @@ LIBRARIES: Mapping[str, set[str]] = {
     "clarabel": {"solve", "rounding"},
     "threadpoolctl": {"engine", "solve"},
     "flint": {"accounting"},
+    "geopandas": {"files"},
+    "shapely": {"files"},
     "pandas": {"files", "evaluate", "report", "reading"},
     "pyarrow": {"files", "evaluate", "report"},
     "matplotlib": {"report"},
@@ -91,7 +94,7 @@ LIBRARIES: Mapping[str, set[str]] = {
     "distributed": {"engine"},
 }
 #: Libraries that are there because another one needs them itself, or whose package has another name.
-COMES_WITH = {"flint": "python_flint", "markupsafe": "jinja2", "requests": "pooch"}
+COMES_WITH = {"shapely": "geopandas", "flint": "python_flint", "markupsafe": "jinja2", "requests": "pooch"}
 
 SEES_THE_TRUTH = {"model", "histogram", "measure", "evaluate", "risk", "files", "preparation", "assessment", "pipeline"}
 

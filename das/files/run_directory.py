@@ -166,6 +166,21 @@ def write_text(path: Path, text: str) -> None:
     draft.replace(path)
 
 
+def write_outside(path: Path, data: bytes, *, confidential: bool) -> None:
+    """A result that is no part of a release, whole or not at all; its owner's alone if it is confidential. Raises
+    :class:`UserError` where it would lie in a release, or cannot be written."""
+    refuse_inside_release(path.parent)
+    draft = path.with_name(f".{path.name}.tmp")
+    try:
+        draft.touch(mode=0o600 if confidential else 0o644)
+        draft.write_bytes(data)
+        draft.replace(path)
+    except OSError as error:
+        raise UserError(f"cannot be written ({error.strerror})", where=path, remedy="choose another --out") from None
+    finally:
+        draft.unlink(missing_ok=True)
+
+
 def write_json(path: Path, value: Mapping[str, Any]) -> None:
     write_text(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
 

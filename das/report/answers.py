@@ -57,9 +57,9 @@ class World:
 class Answers:
     """One query at one level: ``published`` and ``noisy`` of shape ``(units, answers)``.
 
-    ``title`` and ``labels`` are the words for the query and for each answer. ``margin`` of shape ``(units,)`` is that of one noisy answer at 95 %, -1 where a unit was not measured;
-    without any measurement it and ``noisy`` are ``None``. ``exact``: the published answers are invariants.
-    Nothing in it depends on the truth.
+    ``title`` and ``labels`` are the words for the query and for each answer. ``margin`` of shape ``(units,)`` is that of
+    one noisy answer at 95 %, -1 where a unit was not measured; without any measurement it and ``noisy`` are ``None``.
+    ``exact``: the published answers are invariants. Nothing in it depends on the truth.
     """
 
     universe: str
@@ -134,7 +134,7 @@ def gather(spine: Spine, worlds: Sequence[World], room: int = ROOM, areas: Seque
                 room -= size
                 whole.append(level)
                 break
-        found += [_read(w, q, level, units) for w, q in chosen]
+        found += [read(w, q, level) for w, q in chosen]
     kinds = []
     for a in areas:
         chosen = [(w, q) for w in worlds for q in _queries(w, spine.levels[-1], LARGEST)]
@@ -161,11 +161,12 @@ def _queries(world: World, level: str, most: int) -> Iterator[Query]:
             yield q
 
 
-def _read(world: World, query: Query, level: str, units: int) -> Answers:
+def read(world: World, query: Query, level: str) -> Answers:
+    """The answers to one query, of every unit of a level."""
     noisy, margins = None, None
     same = [n for n in world.noisy.queries(level) if world.schema.query(n).groupings == query.groupings]
     if same:
-        m = world.noisy.read(level, same[0], 0, units)
+        m = world.noisy.read(level, same[0], 0, world.published[level].units)
         noisy, margins = m.values, _margins(world.plan, level, same[0], m.variance)
     published = world.published[level].answer(query)
     exact = any(query.sums(world.schema.query(name)) for name in world.exact.get(level, ()))
