@@ -14,7 +14,7 @@ from typing import Any
 from das import dictionary, release_report
 from das import spec as specification
 from das.engine import Progress, Silent, executor, refuse_within_import
-from das.errors import ReleaseError, UserError
+from das.errors import InfeasibleError, ReleaseError, UserError
 from das.files import published_layout, run_directory, statement
 from das.files.adoption import adopt
 from das.files.ledger import digests
@@ -67,6 +67,10 @@ def estimate_from(
     with executor(workers) as pool:
         try:
             return _estimate_from(release, directory, changes, pool, progress)
+        except InfeasibleError as error:  # what was published contradicts itself: the fault is in the input
+            directory.remove()
+            raise ReleaseError(f"its constraints cannot be met together: {error.what}", where=release,
+                               remedy="the release is altered: get it again from where it was published") from None  # fmt: skip
         except BaseException:
             directory.remove()
             raise

@@ -247,3 +247,18 @@ def test_what_cannot_be_compared_is_refused(
         done = das("compare", *args)
         assert done.exit_code == 2
         assert words in done.output, done.output
+
+
+def test_constraints_that_contradict_each_other_are_the_fault_of_the_release(run: Path, tmp_path: Path) -> None:
+    """Somebody set all upper bounds to zero: there is no place for the persons of the state."""
+    copied = Path(shutil.copytree(run / "release", tmp_path / "copied"))
+    for path in (copied / "nmf" / "Block.parquet" / "Constraint").rglob("*.parquet"):
+        table = pq.read_table(path)
+        upper = [n.endswith("_ub_con") for n in table["query_name"].to_pylist()]
+        values = [[0] * len(v) if u else v for u, v in zip(upper, table["value"].to_pylist(), strict=True)]
+        at = table.column_names.index("value")
+        pq.write_table(table.set_column(at, "value", pa.array(values, table.schema.field(at).type)), path)
+    done = das("estimate", "--from", copied, "--out", tmp_path / "out")
+    assert done.exit_code == 2, done.output
+    assert "cannot be met together" in done.output
+    assert not (tmp_path / "out").exists()
