@@ -41,8 +41,8 @@ from das.model.query import Query
 
 Array = NDArray[np.float64]
 
-#: The weight of a known total: a measurement of variance 1e-4 (much more would cost digits, not add any).
-EXACT = 1e4
+#: The variance that a known total keeps, for every matrix to have an inverse (much less would cost digits).
+RESIDUAL = 1e-4
 #: A precision for what nothing measures, so that every matrix has an inverse. It is a prior centred on zero, so it
 #: must not touch units whose every cell is measured: at a national cell it would weigh hundreds of persons.
 VAGUE = 1e-9
@@ -112,25 +112,43 @@ def own(
 
 def posterior(modes: Modes, information: Information) -> tuple[Array, Array]:
     """Covariance C and mean mu of each unit given its own subtree and, where it is known, its total."""
-    information = _with_total(modes, information)
     covariance = modes.inverse(information.precision, information.support)
-    return covariance, modes.apply(covariance, information.rhs)
-
-
-def _with_total(modes: Modes, information: Information) -> Information:
-    """A known total as a measurement of next to no variance."""
+    mean = modes.apply(covariance, information.rhs)
     if information.total is None:
-        return information
-    precision = information.precision + EXACT * modes.query(modes.schema.query("total"))
-    shape = (len(information.rhs), modes.d, *(1,) * len(modes.sizes))
-    held = (information.support * information.total[:, None]).reshape(shape)
-    return Information(precision, information.rhs + EXACT * held, information.support)
+        return covariance, mean
+    share, variance = _share_of_total(modes, covariance)
+    return _given_total(modes, covariance, share, variance), _moved(mean, share, information.total)
+
+
+def _share_of_total(modes: Modes, covariance: Array) -> tuple[Array, Array]:
+    """Of each unit, what a person more in total is of each dense level's cells, :math:`C1/1'C1` of shape
+    ``(units, d)``, and the variance :math:`1'C1` of its total. Only the constant mode sums to something."""
+    product = covariance[..., 0, :, :].sum(axis=-1)
+    variance = product.sum(axis=-1) * float(np.prod(modes.sizes))
+    known = np.where(variance > 0, variance, 1.0)  # nobody can live there: 0 is nothing's share
+    return product / known[..., None], np.where(variance > 0, variance, 0.0)
+
+
+def _given_total(modes: Modes, covariance: Array, share: Array, variance: Array) -> Array:
+    r"""The covariance given the total, :math:`C - C11'C/(1'C1 + r)`: r, next to nothing, keeps it definite."""
+    cells = float(np.prod(modes.sizes))
+    out = covariance.copy()
+    scale = cells * variance**2 / (variance + RESIDUAL)
+    out[..., 0, :, :] -= scale[..., None, None] * share[..., :, None] * share[..., None, :]
+    return out
+
+
+def _moved(mean: Array, share: Array, total: NDArray[np.int64]) -> Array:
+    r"""The mean given the total, :math:`\mu + (t - 1'\mu)\,C1/1'C1`. As a difference, so that it comes out as it is known:
+    a measurement of great weight would lose a quarter of a person of 300 million."""
+    axes = tuple(range(1, mean.ndim))
+    off = total - mean.sum(axis=axes)
+    return mean + (share * off[:, None]).reshape(*mean.shape[:2], *(1,) * (mean.ndim - 2))
 
 
 def sum_up(modes: Modes, information: Information, parent: NDArray[np.int64], parents: int) -> FromBelow:
     """What units say of their parents; ``parent`` numbers them from 0. Units of one support and precision
     (the blocks of a level, nearly all) share one inverse."""
-    information = _with_total(modes, information)
     n = len(parent)
     key = np.concatenate([information.support.astype(float), information.precision.reshape(n, -1)], axis=1)
     _, first, kind = np.unique(key, axis=0, return_index=True, return_inverse=True)
@@ -145,6 +163,10 @@ def sum_up(modes: Modes, information: Information, parent: NDArray[np.int64], pa
         c = modes.inverse(information.precision[f], information.support[f])
         inner = c[:, level[:, None], level[None, :]]
         mu = modes.apply(inner, information.rhs[np.ix_(units, level)])
+        if information.total is not None:
+            share, variance = _share_of_total(modes, c)
+            c = _given_total(modes, c, share, variance)
+            mu = _moved(mu, share[None, level], information.total[units])
         covariance += np.bincount(parent[units], minlength=parents)[:, None, None, None] * c
         np.add.at(mean, (parent[units][:, None], level[None, :]), mu)
     return FromBelow(covariance, mean)
@@ -176,6 +198,9 @@ def descend(
     k = modes.inverse(below.covariance, parents_support)
     gain = c @ k[parent]
     mean = mu + modes.apply(gain, (above.mean - below.mean)[parent])
+    if information.total is not None:
+        free = modes.inverse(information.precision, information.support)
+        mean = _moved(mean, _share_of_total(modes, free)[0], information.total)
     back = np.swapaxes(gain, -1, -2)
     variance = c - gain @ c + gain @ above.variance[parent] @ back
     return Unbiased(mean, variance)

@@ -46,7 +46,7 @@ class EstimateSource(Protocol):
         """Names of the queries that are estimated at ``level``; none where the level is not."""
         ...
 
-    def read(self, level: str, query: str, start: int, stop: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    def read(self, level: str, query: str, start: int, stop: int) -> tuple[NDArray[np.float64], NDArray[np.float32]]:
         """Estimates and standard errors of units ``start:stop``, each ``(units, answers)``."""
         ...
 

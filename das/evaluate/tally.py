@@ -38,7 +38,7 @@ class Tally:
         self.known = self.covered = 0
 
     def add(
-        self, values: NDArray[np.int64] | NDArray[np.float32], true: NDArray[np.int64], cluster: NDArray[np.int64]
+        self, values: NDArray[np.int64] | NDArray[np.float64], true: NDArray[np.int64], cluster: NDArray[np.int64]
     ) -> None:
         """``values`` and ``true`` are ``(units, answers)``, ``cluster`` ``(units,)`` and not decreasing."""
         if not len(true):

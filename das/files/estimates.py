@@ -2,7 +2,7 @@
 
 One row for each unit and query, columns as in the noisy measurement files, but ``value`` is the best linear
 unbiased estimate from all measurements (before non-negativity and rounding) and ``standard_error`` its standard
-error, both lists of float32 in C order. A normal interval at 90 % is ``value`` plus or minus 1.645 of them.
+error, lists in C order of float64 and of float32 (which would round 300 million to a multiple of 32). A normal interval at 90 % is ``value`` plus or minus 1.645 of them.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def write(
     writer = None
     for query, value, error in answers:
         columns = describe(level, 0, len(value), query.name, query, schema, spine)
-        columns |= {"value": _lists(value), "standard_error": _lists(error)}
+        columns |= {"value": _lists(value), "standard_error": _lists(error.astype(np.float32))}
         table = pa.table(columns)
         if writer is None:
             writer = pq.ParquetWriter(draft, table.schema, compression="zstd")
@@ -50,10 +50,10 @@ def write(
         draft.replace(folder / f"{level}.parquet")
 
 
-def _lists(values: Array) -> pa.ListArray:
+def _lists(values: NDArray[np.floating]) -> pa.ListArray:
     n, width = values.shape
     offsets = np.arange(n + 1, dtype=np.int64) * width
-    return pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), pa.array(values.astype(np.float32).ravel()))
+    return pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), pa.array(values.ravel()))
 
 
 class EstimateReader:
@@ -62,13 +62,13 @@ class EstimateReader:
     def __init__(self, folder: Path, spine: Spine) -> None:
         self._folder, self._spine = folder, spine
         self._groups: dict[str, dict[str, int]] = {}
-        self._held: tuple[tuple[str, str], tuple[NDArray[np.float32], NDArray[np.float32]]] | None = None
+        self._held: tuple[tuple[str, str], tuple[Array, NDArray[np.float32]]] | None = None
 
     def queries(self, level: str) -> tuple[str, ...]:
         """The queries that are estimated at ``level``; none where the level has no file."""
         return tuple(self._level(level))
 
-    def read(self, level: str, query: str, start: int, stop: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    def read(self, level: str, query: str, start: int, stop: int) -> tuple[Array, NDArray[np.float32]]:
         """Estimates and standard errors of units ``start:stop``, each ``(units, answers)``."""
         if self._held is None or self._held[0] != (level, query):
             self._held = (level, query), self._load(level, query)
@@ -85,7 +85,7 @@ class EstimateReader:
             self._groups[level] = {n[0]: g for g, n in enumerate(names)}
         return self._groups.get(level, {})
 
-    def _load(self, level: str, query: str) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    def _load(self, level: str, query: str) -> tuple[Array, NDArray[np.float32]]:
         path, units = self._folder / f"{level}.parquet", self._spine.units(level)
         table = parquet.columns(path, ["geocode", "value", "standard_error"], self._level(level)[query])
         value, error = (table[c].combine_chunks().flatten().to_numpy() for c in ("value", "standard_error"))

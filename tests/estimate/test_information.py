@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
@@ -263,6 +263,31 @@ def test_known_totals_are_equations(schema: Schema, level: str) -> None:
     value, deviation = full.answers(found.modes, found.unbiased[level], schema.query("total"))
     assert np.abs(value[:, 0] - world.truth[level].totals()).max() < 0.01
     assert deviation.max() < 0.011
+
+
+@pytest.mark.parametrize("level", ["L0", "L1"])
+def test_a_known_total_of_three_hundred_million_comes_out_as_it_is_known(level: str) -> None:
+    """And every other answer is what it is of a small nation, moved: the same noise, fewer digits left for it."""
+    rng = np.random.default_rng(11)
+    small = random_world(rng, PLAIN, random_spine(rng, 4, 2), empty=0.3)
+    lowest = small.spine.levels[-1]
+    h = small.truth[lowest]
+    first = h.indptr[:-1][np.diff(h.indptr) > 0]
+    count = h.count.copy()
+    count[first] += 300_000_000 // len(first)
+    truth = {lowest: replace(h, count=count)}
+    for depth in range(len(small.spine) - 1, 0, -1):
+        up, here = small.spine.levels[depth - 1 : depth + 1]
+        truth[up] = truth[here].up(small.spine.parent[depth], small.spine.units(up))
+    large = replace(small, truth=truth)
+    found = [passes(w, measured(w, np.random.default_rng(1)), w.bounds(level)) for w in (small, large)]
+    for lv in small.spine.levels[: small.spine.levels.index(level) + 1]:
+        value, _ = full.answers(found[1].modes, found[1].unbiased[lv], PLAIN.query("total"))
+        assert np.abs(value[:, 0] - large.truth[lv].totals()).max() < 1e-5
+    for lv in small.spine.levels:
+        moved = large.truth[lv].answer(PLAIN.query("detailed")) - small.truth[lv].answer(PLAIN.query("detailed"))
+        (one, error), (other, _) = (full.answers(f.modes, f.unbiased[lv], PLAIN.query("detailed")) for f in found)
+        assert (np.abs(other - moved - one) <= 0.05 + 0.02 * error).all(), lv
 
 
 def test_where_a_support_is_empty_nothing_is_said_and_nothing_spoilt() -> None:
