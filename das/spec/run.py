@@ -243,10 +243,11 @@ class RunSpec(Part):
             for b in [*queries, *map(u.schema.query, u.chain)]:
                 if not (a.sums(b) or b.sums(a)):
                     chain = " (of rounding.chain)" if b.name in u.chain else ""
+                    other = f"; or change {u.key('rounding.chain')} (to [], for none)" if chain else ""
                     raise SpecError(
                         f"{a.name!r} and {b.name!r}{chain} cross: neither is a sum of the other", where=where,
                         remedy="what is exact must be nested, such as total, sex and 'sex * age': only then is there a "
-                               "rounding that meets all of it",
+                               f"rounding that meets all of it{other}",
                     )  # fmt: skip
 
     def _relative(self, schema: Schema, part: RelativeBudget, where: str) -> Plan:

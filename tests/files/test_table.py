@@ -222,3 +222,69 @@ def test_housing_units_need_a_schema_with_dwellings(tmp_path: Path) -> None:
     plain = Schema("plain", SCHEMA.attributes[1:])
     with pytest.raises(UserError, match="housing units need a schema"):
         read("table", [tmp_path], plain, columns={"geography": GEOGRAPHY, "housing_units": "u"})
+
+
+# --- codes, areas, missing values, encodings -----------------------------------------------------------------------------
+
+
+def test_codes_that_are_unique_within_their_parent_are_put_together(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text(HEAD + "A,1,household,f,65+\nB,1,household,m,65+\nA,1,household,f,65+\n")
+    with pytest.raises(InputError, match=r"unique_within_parent = true"):
+        reading(path)
+    e = reading(path, unique_within_parent=True)
+    assert counted(e) == {("A-1", 0, 0, 2): 2, ("B-1", 0, 1, 2): 1}
+    assert e.blocks.fields["Region"].tolist() == ["A", "B"]
+
+
+def test_codes_that_cannot_be_told_apart_when_put_together_are_refused(tmp_path: Path) -> None:
+    """A-1 with 2 and A with 1-2 would be one place."""
+    (tmp_path / "t.csv").write_text(HEAD + "A-1,2,household,f,65+\nA,1-2,household,m,65+\n")
+    with pytest.raises(InputError, match=r"Block 'A-1-2' is in Region 'A(-1)?' and in Region 'A(-1)?'"):
+        reading(tmp_path / "t.csv", unique_within_parent=True)
+
+
+def test_an_area_is_made_of_whole_places(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    rows = "A,A1,household,f,65+,east\nA,A2,household,f,65+,\nB,B1,household,m,65+,east\n"
+    path.write_text(HEAD.replace("\n", ",seat\n") + rows)
+    e = reading(path, areas={"Seat": "seat"})
+    assert e.blocks.fields["Seat"].tolist() == ["east", "", "east"]  # blank: in none
+    path.write_text(path.read_text() + "B,B1,household,m,65+,west\n")
+    with pytest.raises(InputError, match=r"Block 'B1' is in Seat '\w+' and in Seat '\w+'\n.*whole places"):
+        reading(path, areas={"Seat": "seat"})
+    with pytest.raises(SpecError, match="'Region' is a level already"):
+        reading(path, areas={"Region": "seat"})
+
+
+def test_missing_values_are_counted_over_all_files_or_have_a_level(tmp_path: Path) -> None:
+    for name in ("a.csv", "b.csv"):
+        (tmp_path / name).write_text(HEAD + "A,A1,household,,65+\n" + "A,A1,household,f,\n" * 2 + GOOD)
+    with pytest.raises(InputError, match=r"a.csv, line 2: values are missing: sex in 2 of 8 rows; age in 4 of 8 rows\n"
+                                         r'.*add a level such as "unknown" to sex in the schema, and say data.columns.missing'):  # fmt: skip
+        reading(tmp_path)
+    e = reading(tmp_path, missing={"sex": "m", "age": "65+"})
+    assert counted(e) == {("A1", 0, 1, 2): 2, ("A1", 0, 0, 2): 4, ("A1", 0, 0, 0): 2}
+    with pytest.raises(SpecError, match=r"data.columns.missing.sex: 'sex' has no level 'x'"):
+        reading(tmp_path, missing={"sex": "x"})
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "utf-16", "cp1252", "utf-8"])
+def test_a_text_in_another_encoding(tmp_path: Path, encoding: str) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text(HEAD + "Ä,Ä1,household,f,65+\n", encoding=encoding)
+    e = read("table", [path], SCHEMA, columns={"geography": GEOGRAPHY}, encoding=encoding)
+    assert counted(e) == {("Ä1", 0, 0, 2): 1}
+    if encoding != "utf-8":
+        with pytest.raises(InputError, match='encoding = "'):
+            reading(path)
+
+
+@pytest.mark.parametrize("key, value", [("count", 3), ("geography", "b"), ("codes", {"sex": "f"}), ("missing", ["sex"]),
+                                        ("unique_within_parent", "yes"), ("areas", {"Seat": 1})])  # fmt: skip
+def test_a_key_of_another_kind_is_refused(tmp_path: Path, key: str, value: object) -> None:
+    (tmp_path / "t.csv").write_text(HEAD + GOOD)
+    with pytest.raises(SpecError, match=rf"data.columns.{key}: .* is not "):
+        reading(tmp_path / "t.csv", **{key: value}) if key != "geography" else read(
+            "table", [tmp_path / "t.csv"], SCHEMA, columns={key: value}
+        )
