@@ -25,6 +25,7 @@ from das.errors import InputError, SpecError
 from das.files.source import AGAIN, Layout, Member, batches, members, refuse_encoding, sources
 from das.files.table_columns import Columns
 from das.model.confidential import Confidential
+from das.model.names import Names
 from das.model.records import Blocks, Extract, Records, Source
 from das.model.schema import Attribute, Schema
 
@@ -33,6 +34,7 @@ UTF_8 = "utf-8"
 SUFFIXES = (".csv", ".txt", ".psv", ".tsv", ".parquet")
 MERGE = 1 << 22  #: counts that wait before they are merged
 CELL, COUNT, UNITS = "das:cell", "das:count", "das:units"  #: names that no level of a geography has
+NAME = "das:name:"  #: before a level: the column of its names
 
 #: For the privacy statement.
 NOTES = (
@@ -70,8 +72,10 @@ def read_beside(
     Raises :class:`InputError` for a place that the persons' input does not list.
     """
     meaning = Columns.of(columns, schema, where)
-    if meaning.housing_units or meaning.areas:
-        raise SpecError("housing units and areas are told by the persons' table", where=where, remedy="delete the key")
+    if meaning.housing_units or meaning.areas or meaning.names:
+        raise SpecError(
+            "housing units, areas and names are told by the persons' table", where=where, remedy="delete the key"
+        )
     counted, read_from = _counted(paths, schema, meaning, encoding, None)
     block = _joined(counted, meaning, blocks)
     cell, count = counted.column(CELL).to_numpy(), counted.column(COUNT).to_numpy()
@@ -113,7 +117,12 @@ def _counted(
     used = [m for p in paths for m in members(Path(p)) if m.base.endswith(SUFFIXES) or m.path == Path(p)]
     if not used:
         raise InputError("no input files", where="data.path", remedy=f"name at least one file ({', '.join(SUFFIXES)})")
-    keys = [*meaning.places, CELL, *([UNITS] if meaning.housing_units else [])]
+    keys = [
+        *meaning.places,
+        *(NAME + level for level in meaning.names),
+        CELL,
+        *([UNITS] if meaning.housing_units else []),
+    ]
     parts: list[pa.Table] = []
     absent = _Absent(meaning)
     merged = waiting = 0
@@ -250,6 +259,7 @@ def _encode(batch: pa.RecordBatch, meaning: Columns, schema: Schema, here: _Abse
                 column = pc.binary_join_element_wise(above, column, "-")
             above = column
         out[level] = column
+    out |= {NAME + level: batch.column(name) for level, name in meaning.names.items()}
     cell = np.zeros(len(batch), dtype=np.int64)
     for attribute in schema.attributes:
         column = batch.column(meaning.attributes[attribute.name])
@@ -303,12 +313,28 @@ def _extract(table: pa.Table, meaning: Columns, schema: Schema, read_from: tuple
     some = count > 0
     fields = {level: np.array(places.column(level).to_pylist(), dtype=np.str_) for level in meaning.places}
     return Extract(
-        Blocks(fields, structures),
+        Blocks(fields, structures, _names(table, meaning)),
         Confidential(Records(schema, block[some], cell[some], count[some])),
         None,
         read_from,
         NOTES,
     )
+
+
+def _names(table: pa.Table, meaning: Columns) -> dict[str, Names]:
+    """The names of places by level or kind of area. Raises where a place has two."""
+    out = {}
+    for level in meaning.names:
+        pairs = table.select([level, NAME + level]).group_by([level, NAME + level]).aggregate([])
+        code, name = (np.array(pairs.column(c).to_pylist(), dtype=np.str_) for c in (level, NAME + level))
+        code, name = code[name != ""], name[name != ""]
+        known, first, at = np.unique(code, return_index=True, return_inverse=True)
+        if len(other := np.flatnonzero(name != name[first][at])):
+            i = other[0]
+            raise InputError(f"{level} {code[i]} is called {str(name[first][at][i])!r} and {str(name[i])!r}",
+                             where=f"{meaning.where}.names", remedy="give each place one name")  # fmt: skip
+        out[level] = Names.of(known, name[first])
+    return out
 
 
 def _check_parents(places: pa.Table, meaning: Columns, lowest: str) -> None:

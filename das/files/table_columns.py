@@ -9,6 +9,8 @@ State = "state"
 Block = "block"
 [data.columns.areas]  # optional: kind of area = column; areas of whole places, across the tree
 Constituency = "seat"
+[data.columns.names]  # optional: level or kind of area = column with the names of its places
+State = "state_name"
 [data.columns.attributes]  # attribute = column; an attribute that is not listed is its own column
 votingage = "adult"
 [data.columns.codes.votingage]  # optional: value in the file = level of the schema
@@ -27,7 +29,17 @@ from typing import Any
 from das.errors import SpecError
 from das.model.schema import Schema
 
-KEYS = ("geography", "areas", "attributes", "count", "housing_units", "codes", "missing", "unique_within_parent")
+KEYS = (
+    "geography",
+    "areas",
+    "names",
+    "attributes",
+    "count",
+    "housing_units",
+    "codes",
+    "missing",
+    "unique_within_parent",
+)
 
 
 @dataclass
@@ -42,6 +54,7 @@ class Columns:
     codes: dict[str, dict[str, int]] = field(default_factory=dict)
     missing: dict[str, int] = field(default_factory=dict)
     areas: dict[str, str] = field(default_factory=dict)
+    names: dict[str, str] = field(default_factory=dict)
     within_parent: bool = False
     where: str = "data.columns"
 
@@ -63,6 +76,10 @@ class Columns:
         if own := [n for n in (*given["geography"], *given.get("areas", {})) if n.startswith("das:")]:
             raise SpecError(f"{own[0]!r} begins as the columns that are added here do", where=f"{where}.geography",
                             remedy="name it otherwise")  # fmt: skip
+        places = {*given["geography"], *given.get("areas", {})}
+        if lost := [n for n in given.get("names", {}) if n not in places]:
+            raise SpecError(f"{lost[0]!r} is neither a level nor a kind of area of the table", where=f"{where}.names",
+                            remedy=f"name one of {', '.join(sorted(places))}")  # fmt: skip
         names = [a.name for a in schema.attributes]
         for key in ("attributes", "codes", "missing"):
             if odd := [a for a in given.get(key, {}) if a not in names]:
@@ -87,6 +104,7 @@ class Columns:
              for name, labels in given.get("codes", {}).items()},
             {name: level(f"missing.{name}", name, label) for name, label in given.get("missing", {}).items()},
             dict(given.get("areas", {})),
+            dict(given.get("names", {})),
             given.get("unique_within_parent", False),
             where,
         )  # fmt: skip
@@ -98,7 +116,7 @@ class Columns:
 
     @property
     def texts(self) -> list[str]:
-        return list(dict.fromkeys([*self.places.values(), *self.attributes.values()]))
+        return list(dict.fromkeys([*self.places.values(), *self.names.values(), *self.attributes.values()]))
 
     @property
     def numbers(self) -> list[str]:

@@ -288,3 +288,18 @@ def test_a_key_of_another_kind_is_refused(tmp_path: Path, key: str, value: objec
         reading(tmp_path / "t.csv", **{key: value}) if key != "geography" else read(
             "table", [tmp_path / "t.csv"], SCHEMA, columns={key: value}
         )
+
+def test_names_of_places_are_a_column(tmp_path: Path) -> None:
+    path = tmp_path / "people.csv"
+    path.write_text(
+        "r,b,seat,called,votes,home,sex,age\nN,N1,s,Año,South,0,0,0\nN,N2,t,,North,0,0,0\nS,S1,s,B,South,0,0,0\n"
+    )
+    columns = {"areas": {"Seat": "seat"}, "names": {"Block": "called", "Seat": "votes"}}
+    names = reading(path, **columns).blocks.names
+    assert names["Block"].at(np.array(["N1", "N2", "S1"])).tolist() == ["Año", "", "B"]
+    assert names["Seat"].at(np.array(["s", "t"])).tolist() == ["South", "North"]
+    path.write_text(path.read_text() + "N,N1,s,Ano,South,0,0,0\n")
+    with pytest.raises(InputError, match=r"Block N1 is called 'A.o' and 'A.o'"):
+        reading(path, **columns)
+    with pytest.raises(SpecError, match=r"'Ward' is neither a level nor a kind of area"):
+        reading(path, names={"Ward": "called"})
