@@ -289,6 +289,7 @@ def test_a_key_of_another_kind_is_refused(tmp_path: Path, key: str, value: objec
             "table", [tmp_path / "t.csv"], SCHEMA, columns={key: value}
         )
 
+
 def test_names_of_places_are_a_column(tmp_path: Path) -> None:
     path = tmp_path / "people.csv"
     path.write_text(
