@@ -18,8 +18,8 @@ undecided forever is contained in the countable set of values of :math:`F`, of m
 Nothing in the proof needs the brackets to be tight: a loose bracket costs work, not correctness. Brackets
 come from integer arithmetic with outward rounding; no float is anywhere on this path.
 
-*Work.* The first 16 bits decide all but a small share of draws through a table; the rest are extended to
-64 bits and decided by binary search; once in about 10^17 draws, to 128 bits in Python integers.
+*Work.* The first 16 bits decide all but a small share of draws through a table (of a discrete Gaussian, all but 1.1 % at
+:math:`\sigma^2 = 10^4`, but 41 % alone at :math:`10^8`); the rest are extended to 64 bits and decided by binary search; once in about 10^17 draws, to 128 bits in Python integers.
 """
 
 from __future__ import annotations
