@@ -21,6 +21,7 @@ from das.model.result import Comparison
 from das.model.universe import PERSONS, called
 from das.post import open_release
 from das.report.compare import compare_page
+from das.report.facts import titles
 from das.spec.exact import exact
 from das.sweep import sweep as run_sweep
 
@@ -85,11 +86,12 @@ def _compare_two(a: Path, b: Path, truth: Path | None, as_json: bool) -> None:
 def _compare_one(run_dir: Path, as_json: bool) -> None:
     directory = RunDirectory(run_dir)
     directory.require_truth()
-    names = [u.name for u in open_release(directory.release).spec.universes]
-    every = {u: compared(errors_csv.read(directory.errors_of(u))) for u in names}
+    spec = open_release(directory.release).spec
+    every = {u.name: compared(errors_csv.read(directory.errors_of(u.name))) for u in spec.universes}
     persons = every[PERSONS]
     page, private = directory.confidential / "compare.html", is_private(run_dir)
-    write_text(page, compare_page(persons, str(directory.read_manifest()["name"]), private))
+    words = titles(spec.persons.schema, {r.query for r in persons})
+    write_text(page, compare_page(persons, str(directory.read_manifest()["name"]), private, words))
     if as_json:
         click.echo(json.dumps({u: marked_rows(map(vars, rs), private) for u, rs in every.items()}))
         return

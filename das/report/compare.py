@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import matplotlib as mpl
 from markupsafe import Markup
@@ -14,42 +14,45 @@ from das.report import figures
 from das.report.template import environment
 
 
-def compare_page(rows: Sequence[Comparison], name: str, private: bool) -> str:
-    """One self-contained page: for each level a panel of ratios and a panel of biases, then the table."""
+def compare_page(rows: Sequence[Comparison], name: str, private: bool, titles: Mapping[str, str]) -> str:
+    """One self-contained page: for each level a panel of ratios and a panel of biases, then the table. ``titles`` are
+    words for queries."""
     levels = list(dict.fromkeys(r.level for r in rows))
     panels = []
     for i, level in enumerate(levels):
         here = [r for r in rows if r.level == level and r.ratio is not None]
         if here:
-            panels.append((level, Markup(_ratios(here, level, f"r{i}")), Markup(_biases(here, level, f"b{i}"))))
+            ratios, biases = _ratios(here, level, f"r{i}", titles), _biases(here, level, f"b{i}", titles)
+            panels.append((level, Markup(ratios), Markup(biases)))
     table = [r for r in rows if r.bin == "all"]
-    return environment().get_template("compare.html").render(name=name, private=private, panels=panels, rows=table)
+    return environment().get_template("compare.html").render(name=name, private=private, panels=panels, rows=table,
+                                                             titles=titles)  # fmt: skip
 
 
 @mpl.rc_context(figures.STYLE)
-def _ratios(rows: Sequence[Comparison], level: str, name: str) -> str:
+def _ratios(rows: Sequence[Comparison], level: str, name: str, titles: Mapping[str, str]) -> str:
     """MAE of the published counts over that of the measurements: a mark for each query, coarse to fine."""
     every = [r for r in rows if r.bin == "all"]
-    fig, ax = figures.figure(4.6, 0.95 + 0.27 * len(every))
+    words = [figures.short(titles.get(r.query, r.query)) for r in every]
+    fig, ax = figures.figure(4.6, 0.95 + sum(0.14 + 0.13 * (1 + w.count("\n")) for w in words))
     values = [max(r.ratio or 0, 1e-4) for r in every]
     for y, (r, x) in enumerate(zip(every, values, strict=True)):
-        ax.plot([1, x], [y, y], color="#999999", linewidth=1.2, zorder=1)
+        if r.ratio:
+            ax.plot([1, x], [y, y], color="#999999", linewidth=1.2, zorder=1)
         ax.plot([x], [y], "s", color=figures.PUBLISHED, markersize=6)
         if not r.ratio:
             ax.annotate("no error", (x, y), (8, 0), textcoords="offset points", va="center", fontsize=8)
     ax.axvline(1, color=figures.INK, linewidth=0.8)
     ax.set_xscale("log")
     figures.log_ticks(ax.xaxis)
-    ax.set_yticks(range(len(every)), [r.query for r in every])
-    ax.set_ylim(len(every) - 0.4, -0.6)
-    ax.grid(axis="y", visible=False)
+    figures.y_words(ax, words)
     figures.x_label(ax, "MAE published / MAE noisy (log scale)")
     figures.finish(fig, ax, level_words(level), legend=False)
     return figures.svg(fig, name, f"Ratio of mean absolute errors by query: {level}")
 
 
 @mpl.rc_context(figures.STYLE)
-def _biases(rows: Sequence[Comparison], level: str, name: str) -> str:
+def _biases(rows: Sequence[Comparison], level: str, name: str, titles: Mapping[str, str]) -> str:
     """Mean error by class of the true count, with its interval, for the coarsest and the finest query."""
     queries = list(dict.fromkeys(r.query for r in rows))
     queries = list(dict.fromkeys([queries[0], queries[-1]]))
@@ -61,9 +64,9 @@ def _biases(rows: Sequence[Comparison], level: str, name: str) -> str:
         reach = [[r.bias_published - r.bias_low if r.bias_low is not None else 0 for _, r in found],
                  [r.bias_high - r.bias_published if r.bias_high is not None else 0 for _, r in found]]  # fmt: skip
         ax.errorbar([x for x, _ in found], [r.bias_published for _, r in found], yerr=reach, fmt=marker, color=colour,
-                    label=f"{query}, published", capsize=3, markersize=5)  # fmt: skip
+                    label=f"{titles.get(query, query)}, published", capsize=3, markersize=5)  # fmt: skip
         ax.plot([x for x, _ in found], [r.bias_noisy or 0.0 for _, r in found], marker, color=colour, markerfacecolor="white",
-                markersize=5, label=f"{query}, noisy", zorder=1)  # fmt: skip
+                markersize=5, label=f"{titles.get(query, query)}, noisy", zorder=1)  # fmt: skip
     ax.axhline(0, color=figures.INK, linewidth=0.8)
     ax.set_yscale("symlog", linthresh=0.1)
     ax.margins(x=0.06, y=0.1)

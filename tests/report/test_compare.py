@@ -28,10 +28,12 @@ def errors(scale=1.0):
 
 
 def test_a_comparison():
-    page = compare_page(compared(errors()), "<run>", True)
+    page = compare_page(compared(errors()), "<run>", True, {"total": "Everybody counted, wherever they live"})
     assert "&lt;run&gt;" in page
     assert "<run>" not in page
     assert "Confidential" in page
+    assert ">Everybody counted,</text>" in page  # in the figure in lines, and in the table
+    assert "Everybody counted, wherever they live</td>" in page.replace(" </td>", "</td>")
     assert page.count("<svg") == 2  # the county was not measured: nothing to compare with
     for number in ("50.0", "49.0", "12.5", "0.250", "−0.250 to 1.25"):  # noisy, theory, published, ratio, interval
         assert number in page, number
