@@ -40,7 +40,13 @@ def test_version_and_help_load_the_command_line_and_nothing_else(option: str) ->
     done = python(sys.executable, "-X", "importtime", "-m", "das", option, cwd=ROOT)
     loaded = set(re.findall(r"\| +([\w.]+)$", done.stderr, re.MULTILINE))
     assert "click" in loaded
-    assert {m for m in loaded if m.startswith("das.")} <= {"das.cli", "das.cli.lazy", "das.__main__", "das.version"}
+    assert {m for m in loaded if m.startswith("das.")} <= {
+        "das.cli",
+        "das.cli.lazy",
+        "das.__main__",
+        "das.version",
+        "das.errors",
+    }
     heavy = {
         "numpy",
         "scipy",
