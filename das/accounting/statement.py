@@ -154,7 +154,7 @@ def _meaning(neighbours: Neighbours, outside: Sequence[Mapping[str, str]], unive
         out.append(
             "A record that changes is one record removed and one added: each line under 'changes' in privacy.json counts both."
         )
-    if len(universes) > 1:
+    if HOUSING in universes and len(universes) > 1:
         out.append("The total is about one record of each universe. Someone who moves from one housing unit to a vacant "
                    "one changes two records of housing units.")  # fmt: skip
     out += [

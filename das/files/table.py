@@ -1,6 +1,6 @@
 """Tables in CSV or Parquet, one line per record or per count: of persons, or of another universe beside them.
 
-What the columns mean is said by :mod:`das.files.table_columns`.
+What the columns mean is said by :mod:`das.model.columns`.
 
 Values are the labels of the schema's levels. Where a column without ``codes`` holds none of the labels, its
 values are level numbers from 0. Which of the two is settled by the first batch; the rest must agree.
@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from das.errors import InputError, SpecError
 from das.files.source import AGAIN, Layout, Member, batches, members, refuse_encoding, sources
-from das.files.table_columns import Columns
+from das.model.columns import Columns
 from das.model.confidential import Confidential
 from das.model.names import Names
 from das.model.records import Blocks, Extract, Records, Source

@@ -14,6 +14,7 @@ from pydantic import Field
 from das.accounting.statement import Terms
 from das.errors import SpecError
 from das.model.budget import Allocation, Mechanism, Neighbours, Plan
+from das.model.columns import Columns
 from das.model.schema import H1, Schema
 from das.model.universe import HOUSING, PERSONS, Exact, Tabulation, Universe
 from das.spec.parts import (
@@ -180,6 +181,10 @@ class RunSpec(Part):
                 raise SpecError(
                     f"{extra[0]!r} is not a level", where=table, remedy=f"the levels are {', '.join(levels)}"
                 )
+        if self.data.columns is not None:
+            Columns.of(self.data.columns, self.schema_built)
+        for name, part in self.own.items():
+            Columns.of(part.data.columns, self.universe(name).schema, f"universes.{name}.data.columns")
         for u in self.universes:
             if u.exact.total is not None and u.exact.total not in levels:
                 raise SpecError(f"{u.exact.total!r} is not a level", where=u.key("constraints.total"),

@@ -242,6 +242,10 @@ def test_a_specification_says_it_all_but_where_the_files_are(spec: RunSpec) -> N
 
 FAULTS = {
     "unknown key": ('letter = "HH"', 'leter = "HH"', "universes.households.leter: unknown key; did you mean 'letter'"),
+    "columns": ('Municipality = "muni"', 'Municipality = "muni"\n[universes.households.data.columns.code]',
+                "universes.households.data.columns: unknown key 'code'"),
+    "code": ('1 = "one"', '1 = "un"', "universes.households.data.columns.codes.size.1: 'size' has no level 'un'"),
+    "missing": ('religion = "unknown"\n\n', 'religion = "none"\n\n', "data.columns.missing.religion: 'religion' has no"),
     "name": ("universes.households", "universes.Households", "'Households' cannot name a universe"),
     "reserved": ("universes.households", "universes.units", "'units' cannot name a universe"),
     "letter": ('letter = "HH"', 'letter = "T"', "universes.households.letter: tables of another universe begin"),
