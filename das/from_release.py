@@ -5,6 +5,7 @@ Like ``das.post``, nothing here can see the truth.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import asdict, dataclass, field, replace
@@ -24,6 +25,7 @@ from das.model.not_private import marked
 from das.model.release import Release
 from das.model.result import ErrorRow
 from das.post import Certificates, Opened, estimate, open_release, publish
+from das.residuals import Misfit, misfits
 from das.seal import seal
 from das.spec import RunSpec
 from das.stages import Stages
@@ -31,6 +33,7 @@ from das.version import __version__
 
 #: What post-processing makes: published histograms and certificates, by universe and level.
 Made = tuple[Mapping[str, Mapping[str, Histogram]], Mapping[str, Mapping[str, Certificates]]]
+MISFITS = "worse-than-measured.json"  #: in a release: see :mod:`das.residuals`
 #: The parts of a specification that say nothing of what is measured.
 AFTERWARDS = ("estimation", "rounding", "output")
 
@@ -155,13 +158,22 @@ def post_process(opened: Opened, out: Path, pool: Executor, stages: Stages, prog
         assigned = {u.name: opened.assigned(u.name) for u in opened.spec.universes}
         run_directory.write_text(out / dictionary.NAME, dictionary.text(opened.spec, opened.spine, assigned))
     published = {name: r.histograms for name, r in results.items()}
+    with stages("residuals"):
+        found = _misfits(opened, published)
+        run_directory.write_text(out / MISFITS, json.dumps([asdict(m) for m in found], indent=1) + "\n")
     if opened.spec.output.report:
         with stages("report of the release"):
             progress.stage("report of the release", None)
-            release_report.write(opened, release_report.shown(opened, published), out)
+            release_report.write(opened, release_report.shown(opened, published), out, found)
     with stages("seal"):
         seal(out, statement.read(out), opened.spec.run.name)
     return published, certificates
+
+
+def _misfits(opened: Opened, published: Mapping[str, Mapping[str, Histogram]]) -> list[Misfit]:
+    """The queries of all universes that are published worse than they were measured, by their residuals."""
+    tests = sum(len(u.plan.draws) for u in opened.spec.universes)
+    return [m for u in opened.spec.universes for m in misfits(u, opened.source(u), published[u.name], tests)]
 
 
 def certificates_json(certificates: Mapping[str, Mapping[str, Certificates]]) -> dict[str, Any]:

@@ -41,13 +41,14 @@ def _world(release: Opened, u: Universe, published: Mapping[str, Histogram]) -> 
     return World(u.name, u.schema, u.plan, published, release.source(u), exact, release.assigned(u.name))
 
 
-def write(release: Opened, what: Shown, out: Path) -> None:
-    """Write the page under ``out``."""
+def write(release: Opened, what: Shown, out: Path, worse: Sequence[Any] = ()) -> None:
+    """Write the page under ``out``. ``worse``: what is published worse than it was measured, with the fields of
+    :class:`das.residuals.Misfit`."""
     privacy, spec = privacy_statement.read(release.folder), release.spec
     draws = {u.name: _draws(release, u) for u in spec.universes}
     said = [*privacy.get("what_this_means", ()), *privacy.get("notes", ())]
     page = release_html(what, facts(spec.run.name, spec.persons.schema, privacy), draws, says=said,
-                        privacy_page=(out / "privacy.html").is_file())  # fmt: skip
+                        privacy_page=(out / "privacy.html").is_file(), worse=worse)  # fmt: skip
     run_directory.write_text(out / NAME, page)
 
 

@@ -48,9 +48,11 @@ LAYERS: Mapping[str, set[str]] = {
     | {"files", "noise", "accounting", "spec", "seal", "dictionary"},  # the whole statement, computed again
     "full_information": VALUES | {"spec", "estimate", "files", "engine"},
     "post": VALUES | {"spec", "geography", "estimate", "rounding", "tables", "files", "engine", "full_information"},
+    "residuals": VALUES,
     "release_report": VALUES | {"spec", "files", "accounting", "report", "post"},
     "from_release": VALUES
-    | {"version", "spec", "files", "engine", "stages", "report", "post", "release_report", "seal", "dictionary"},
+    | {"version", "spec", "files", "engine", "stages", "report", "post", "release_report", "seal", "dictionary"}
+    | {"residuals"},
 }
 #: These bring the parts together and may import any, but one another only downwards.
 TOP = [
@@ -70,7 +72,7 @@ TOP = [
 #: Where each library may be used.
 LIBRARIES: Mapping[str, set[str]] = {
     "numpy": {*LAYERS, *TOP} - {"errors"},
-    "scipy": {"solve", "rounding", "accounting", "tables", "risk", "evaluate"},
+    "scipy": {"solve", "rounding", "accounting", "tables", "risk", "evaluate", "residuals"},
     "ortools": {"solve", "rounding"},
     "highspy": {"solve", "rounding"},
     "clarabel": {"solve", "rounding"},

@@ -6,6 +6,7 @@ import json
 import re
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -62,18 +63,13 @@ def run(
         found = [vars(h) for h in headline(outcome.rows[PERSONS])]
         pages = {"report": outcome.directory.report, "page": outcome.directory.page}
         written = {name: str(path) if spec.output.report else None for name, path in pages.items()}
-        click.echo(
-            json.dumps(
-                marked(
-                    _summary(outcome) | {**written, "was_finished": outcome.was_finished, "headline": found},
-                    spec.run.private,
-                )
-            )
-        )
+        more = {**written, "was_finished": outcome.was_finished, "headline": found, "worse_than_measured": _worse(outcome)}
+        click.echo(json.dumps(marked(_summary(outcome) | more, spec.run.private)))
         return
     screen = console()
     warn(spec.run.private)
     screen.print(headline_table(headline(outcome.rows[PERSONS])))
+    _say_worse(outcome)
     when = "before" if outcome.was_finished else f"in {outcome.seconds:.1f} s"
     screen.print(f"written {when}:", highlight=False)
     may = "safe to publish under the guarantee in privacy.json" if spec.run.private else f"{COLUMN}: {CELL}"
@@ -81,6 +77,20 @@ def run(
     if spec.output.report:
         click.echo(f"  page     {outcome.directory.page}   (look up every place)")
         click.echo(f"  report   {outcome.directory.report}   (confidential: the errors)")
+
+
+def _worse(outcome: Outcome) -> list[dict[str, Any]]:
+    """What is published worse than it was measured, as the release says."""
+    path = outcome.directory.release / from_release.MISFITS
+    return list(json.loads(path.read_text(encoding="utf-8"))) if path.is_file() else []
+
+
+def _say_worse(outcome: Outcome) -> None:
+    """One line, where there is something to say."""
+    if worse := _worse(outcome):
+        some = ", ".join(f"{m['level']}:{m['query']}" for m in worse[:3]) + (" ..." if len(worse) > 3 else "")
+        click.echo(f"das: note: published worse than measured: {some} (see release/{from_release.MISFITS}; estimation.passes "
+                   "can hold them)", err=True)  # fmt: skip
 
 
 @click.command()
@@ -144,7 +154,11 @@ def estimate(
     for note in outcome.notes:
         click.echo(f"das: note: {note}", err=True)
     if as_json:
-        click.echo(json.dumps(marked(_summary(outcome) | {"notes": outcome.notes}, private)))
+        click.echo(
+            json.dumps(
+                marked(_summary(outcome) | {"notes": outcome.notes, "worse_than_measured": _worse(outcome)}, private)
+            )
+        )
     else:
         warn(private)
         click.echo(f"written in {outcome.seconds:.1f} s: {outcome.directory.release}")

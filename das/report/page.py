@@ -46,6 +46,7 @@ def html(
         levels=[(r.level, r.n) for r, _ in totals],
         rows=rows,
         totals=totals,
+        worse=[(r, noisy) for r, noisy in _pairs(persons) if noisy is not None and r.rmse > noisy.rmse],
         detailed={r.level: r for r in persons if r.query == "detailed" and r.source == "postprocessed"},
         titles=said,
         others=[

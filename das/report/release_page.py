@@ -24,9 +24,10 @@ LISTED = 60
 
 def release_html(
     shown: Shown, facts: Facts, draws: Mapping[str, Sequence[Measured]], *, says: Sequence[str] = (),
-    privacy_page: bool = False,
+    privacy_page: bool = False, worse: Sequence[Any] = (),
 ) -> str:  # fmt: skip
-    """``draws`` are the measurements by universe; ``says`` what a reader of the privacy statement must know.
+    """``draws`` are the measurements by universe; ``says`` what a reader of the privacy statement must know;
+    ``worse`` the queries that are published worse than they were measured.
 
     The same arguments give the same page: it holds no time and no name of a machine.
     """
@@ -39,6 +40,7 @@ def release_html(
         levels=[(lv, shown.spine.units(lv)) for lv in shown.spine.levels],
         says=says,
         privacy_page=privacy_page,
+        worse=worse,
         plans={called(universe): _grid(rows) for universe, rows in draws.items()},
         budget_figures=[Markup(f) for f in release_figures.budget(persons)],
         scale_figure=Markup(release_figures.scales(persons)),
