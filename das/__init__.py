@@ -47,12 +47,14 @@ def run(
     workers: int = 1,
     resume: bool = False,
     accept_spent: bool = False,
+    ignore_memory: bool = False,
 ) -> Outcome:
     """The whole pipeline into the new folder ``out``; ``paths`` replace ``data.path``.
 
     With several ``workers``, a script calls it under ``if __name__ == "__main__":``, for its workers import it.
     With ``resume`` a run in ``out`` that was interrupted goes on; ``accept_spent`` measures again what was being
-    drawn, and states both spendings.
+    drawn, and states both spendings. A run that the machine has not the memory for is refused before anything is measured,
+    but with ``ignore_memory``.
     """
     from das.pipeline import run as run_pipeline
 

@@ -34,6 +34,7 @@ from das.preparation import Prepared, Truth, prepare
 from das.report import html
 from das.report.answers import Key, Shown
 from das.report.facts import facts
+from das.size import Size, refuse_beyond, sizes
 from das.spec import RunSpec
 from das.stages import Stages
 from das.version import __version__
@@ -48,8 +49,10 @@ def run(
     progress: Progress | None = None,
     resume: bool = False,
     accept_spent: bool = False,
+    ignore_memory: bool = False,
 ) -> Outcome:
-    """Everything, from input to report. ``paths`` replace ``data.path``.
+    """Everything, from input to report. ``paths`` replace ``data.path``. A run that the machine has not the memory for
+    is refused before anything is measured, but with ``ignore_memory``.
 
     With ``resume`` a run in ``out`` that was interrupted goes on: levels that were measured are kept. A level
     whose measuring was interrupted has spent its budget; it is measured again, and both spendings stated,
@@ -67,11 +70,23 @@ def run(
         directory.refuse_if_taken()
     with executor(workers) as pool:
         prepared = prepare(spec, paths, stages, progress)
+        if not ignore_memory:
+            refuse_beyond(sizes_of(spec, prepared), workers)
         if resume:
             check_same(spec, prepared, directory)
         return run_prepared(
             spec, prepared, directory, pool, stages, progress, resume=resume, accept_spent=resume and accept_spent
         )
+
+
+def sizes_of(spec: RunSpec, prepared: Prepared) -> list[Size]:
+    """The memory and time that a run on this input takes."""
+    held = {
+        name: {lv: np.diff(h.open("how many cells have somebody, for the memory that they take").indptr)
+               for lv, h in levels.items()}
+        for name, levels in prepared.truth.items()
+    }  # fmt: skip
+    return sizes(spec, prepared.spine, held)
 
 
 def _finished(spec: RunSpec, directory: RunDirectory) -> Outcome:

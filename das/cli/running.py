@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -16,13 +17,16 @@ from das.accounting.statement import promises
 from das.cli.interruption import repeated, resumable
 from das.cli.options import PATH, config_argument, guarded, json_option, load, run_options, warn, warn_of
 from das.console import Live, console, headline_table, plan_table
+from das.engine import Silent
 from das.errors import UserError
 from das.evaluate import headline
 from das.files.run_directory import is_private, release_of
 from das.from_release import AFTERWARDS, Outcome
 from das.model.not_private import CELL, COLUMN, PLANNED, marked
 from das.model.universe import PERSONS
+from das.size import Size, sizes
 from das.spec import METHODS
+from das.stages import Stages
 
 
 @click.command()
@@ -32,6 +36,7 @@ from das.spec import METHODS
 @click.option("--resume", is_flag=True, help="Go on with an interrupted run in --out.")
 @click.option("--accept-spent", is_flag=True,
               help="With --resume: measure again what was interrupted, and state both spendings.")  # fmt: skip
+@click.option("--ignore-memory", is_flag=True, help="Run even if this machine seems to have too little memory for it.")
 @run_options
 @json_option
 @guarded
@@ -42,6 +47,7 @@ def run(
     paths: tuple[Path, ...],
     resume: bool,
     accept_spent: bool,
+    ignore_memory: bool,
     workers: int,
     quiet: bool,
     as_json: bool,
@@ -55,7 +61,14 @@ def run(
              *(["--workers", workers] if workers > 1 else [])]  # fmt: skip
     with resumable(out, again), Live(quiet) as progress:
         outcome = pipeline.run(
-            spec, out, paths=paths, workers=workers, progress=progress, resume=resume, accept_spent=accept_spent
+            spec,
+            out,
+            paths=paths,
+            workers=workers,
+            progress=progress,
+            resume=resume,
+            accept_spent=accept_spent,
+            ignore_memory=ignore_memory,
         )
     if outcome.was_finished:
         click.echo(f"das: note: {out} is finished: there is nothing to resume, and nothing was changed", err=True)
@@ -63,7 +76,12 @@ def run(
         found = [vars(h) for h in headline(outcome.rows[PERSONS])]
         pages = {"report": outcome.directory.report, "page": outcome.directory.page}
         written = {name: str(path) if spec.output.report else None for name, path in pages.items()}
-        more = {**written, "was_finished": outcome.was_finished, "headline": found, "worse_than_measured": _worse(outcome)}
+        more = {
+            **written,
+            "was_finished": outcome.was_finished,
+            "headline": found,
+            "worse_than_measured": _worse(outcome),
+        }
         click.echo(json.dumps(marked(_summary(outcome) | more, spec.run.private)))
         return
     screen = console()
@@ -77,6 +95,18 @@ def run(
     if spec.output.report:
         click.echo(f"  page     {outcome.directory.page}   (look up every place)")
         click.echo(f"  report   {outcome.directory.report}   (confidential: the errors)")
+
+
+def _sized(size: Size, with_data: bool) -> str:
+    """One line: cells, memory and time."""
+    least = "" if with_data else "at least "
+    beside = "" if with_data else " (with --data: for the places and records that there are)"
+    return (f"{size.universe}: {size.cells:,} cells; a run takes {least}{size.memory / 1e9:.1f} GB of memory (at {size.where}) "
+            f"and {least}{_time(size.seconds)} of one core{beside}")  # fmt: skip
+
+
+def _time(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
 
 
 def _worse(outcome: Outcome) -> list[dict[str, Any]]:
@@ -95,11 +125,16 @@ def _say_worse(outcome: Outcome) -> None:
 
 @click.command()
 @config_argument
+@click.option("--data", "paths", type=PATH, multiple=True,
+              help="Read this file or folder, too, and say what memory and time a run on it takes.")  # fmt: skip
 @json_option
 @guarded
-def check(config: Path, changes: tuple[str, ...], as_json: bool) -> None:
-    """Validate a configuration and print its plan: cost, noise and margin of error of every query."""
+def check(config: Path, changes: tuple[str, ...], paths: tuple[Path, ...], as_json: bool) -> None:
+    """Validate a configuration and print its plan: cost, noise and margin of error of every query, and its size."""
     spec = load(config, changes)
+    found = sizes(spec)
+    if paths:
+        found = pipeline.sizes_of(spec, pipeline.prepare(spec, paths, Stages(), Silent()))
     plans = {u.name: u.plan for u in spec.universes}
     draws = {name: p.draws for name, p in plans.items()}
     promise = marked(promises(spec.terms, draws), spec.run.private, PLANNED)
@@ -107,6 +142,8 @@ def check(config: Path, changes: tuple[str, ...], as_json: bool) -> None:
     if not as_json:
         warn_of(spec)
         console().print(plan_table(spec.run.name, plans, rows, promise))
+        for size in found:
+            click.echo(_sized(size, bool(paths)))
         return
     scale = "sigma_sq" if spec.persons.plan.mechanism.currency == "rho" else "scale"
     lines = [
@@ -115,6 +152,7 @@ def check(config: Path, changes: tuple[str, ...], as_json: bool) -> None:
         for u, rs in rows.items() for r in rs
     ]  # fmt: skip
     out = {"name": spec.run.name, "neighbours": spec.budget.neighbours} | promise | {"plan": lines}
+    out["sizes"] = [asdict(s) | {"with_data": bool(paths)} for s in found]
     click.echo(json.dumps(out, indent=2))
 
 

@@ -1,0 +1,103 @@
+r"""The memory and time that a run will take, before it takes them: from the schema, the plan and the tree.
+
+Memory is what the largest piece of work holds, in bytes: :math:`C` children of one parent with :math:`n` cells and :math:`m`
+answers of queries that are no cells. The arrays of the solver are :math:`C \times n`; its matrices :math:`n \times n` up to
+2,048 cells, :math:`m \times m` beyond. Full information holds for each unit above the lowest level its
+:math:`2^p` matrices of :math:`d \times d`, and matrices of :math:`n \times n` for each parent whatever their number
+(:mod:`das.estimate.modes`). :math:`n` counts the cells that the parent has somebody in. The factors were
+fitted to measured runs, and hold within two; the times are of one core, and rougher.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from das.errors import UserError
+from das.estimate.family import MANY
+from das.estimate.modes import Modes
+from das.files.machine import memory as machine
+from das.model.spine import Spine
+from das.model.universe import Universe
+from das.spec import RunSpec
+
+Array = NDArray[np.float64]
+Held = Mapping[str, NDArray[np.int64]]
+
+_BASE = 400e6  # what is loaded, and the reports
+_BATCH = 4_000_000 * 8  # the values of one batch
+_BATCHES = 6  # held at a time
+_ARRAYS = 14  # children x cells, of the solver and the rounding
+_MATRICES = 7  # cells x cells
+_MODES = 6  # copies of a level's information
+_FLOPS = 5e9  # a second, on one core
+_ITERATIONS = 150
+
+
+@dataclass(frozen=True)
+class Size:
+    """What a universe takes: its cells, the bytes of the largest piece of work, and the seconds of one core. ``where``
+    is the level that takes most."""
+
+    universe: str
+    cells: int
+    memory: float
+    seconds: float
+    where: str
+
+
+def sizes(spec: RunSpec, spine: Spine | None = None, held: Mapping[str, Held] | None = None) -> list[Size]:
+    """For each universe; ``held`` is how many cells each unit of each level has somebody in. Without the tree, of the
+    root alone: a lower end."""
+    return [_size(spec, u, spine, (held or {}).get(u.name)) for u in spec.universes]
+
+
+def _size(spec: RunSpec, universe: Universe, spine: Spine | None, held: Held | None) -> Size:
+    cells, full = universe.schema.cells, spec.estimation.method == "full-information"
+    levels = spec.geography.levels if spine is not None else spec.geography.levels[:1]
+    found, seconds = [(0.0, levels[0])], 1.0
+    modes = Modes.of(universe.schema, [universe.schema.query(d.query) for d in universe.plan.draws])
+    for depth, level in enumerate(levels):
+        queries = [universe.schema.query(d.query).answers for d in universe.plan.at(level)]
+        units, children, there = 1, np.ones(1), np.full(1, float(cells))
+        if spine is not None and depth:
+            units, children = spine.units(level), np.diff(spine.children(level)).astype(float)
+            there = np.full(len(children), float(cells)) if held is None else held[levels[depth - 1]].astype(float)
+        informed = full and depth < len(spec.geography.levels) - 1
+        memory, work = _families(children, there, sum(q for q in queries if q < cells), len(queries), informed)
+        values = units * sum(queries)
+        found += [(memory, level), (_BATCHES * min(_BATCH, 8.0 * values), level)]
+        seconds += work + values * 4e-7
+        if informed:
+            found.append((8.0 * _MODES * units * (len(modes.kinds) * modes.d**2 + 3 * cells), level))
+            seconds += units * len(modes.kinds) * modes.d**3 * 8 / _FLOPS
+    memory, where = max(found)
+    return Size(universe.name, cells, _BASE + memory, seconds, where)
+
+
+def _families(children: Array, cells: Array, answers: int, queries: int, full: bool) -> tuple[float, float]:
+    """Bytes of the largest family, and seconds of all; ``children`` and ``cells`` of each."""
+    dense = np.full(len(cells), True) if full else cells <= MANY
+    memory = 8.0 * _ARRAYS * children * cells
+    memory += np.where(dense, 8.0 * _MATRICES * cells**2, 24.0 * answers**2 + 9.0 * answers * cells)
+    per_child = np.where(dense, 2 * cells**2, 20.0 * queries * cells + 2.0 * answers**2)
+    work = np.where(dense, 3 * cells**3, 3.0 * answers**3) + _ITERATIONS * children * per_child
+    only = children == 1  # an only child is its parent
+    if len(children) > 1:
+        work = np.where(only, 0.0, work)
+    return float(memory.max(initial=0.0)), float(work.sum()) / _FLOPS + 2e-3 * len(cells)
+
+
+def refuse_beyond(found: Sequence[Size], workers: int) -> None:
+    """Raise :class:`UserError` where the machine has not the memory, before anything is measured."""
+    limit = machine()
+    largest = max(found, key=lambda s: s.memory)
+    needed = largest.memory + (max(workers, 1) - 1) * max(largest.memory - _BASE, _BASE)
+    if limit is not None and needed > limit:
+        raise UserError(f"this run needs about {needed / 1e9:.1f} GB of memory at {largest.where!r} ({largest.universe}: "
+                        f"{largest.cells:,} cells), and this machine has {limit / 1e9:.1f}", where="memory",
+                        remedy="nothing was measured; use fewer workers, coarser attributes or the method 'topdown', put a "
+                               "level between those where a place has many parts, or give --ignore-memory")  # fmt: skip
