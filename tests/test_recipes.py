@@ -66,6 +66,10 @@ def test_pandas(here: Path) -> None:
     assert list(found["noisy"].sort_values("geocode")["noisy"]) == list(ours["value"])
     assert len(found["difference"]) == len(ours)
     assert found["difference"].abs().mean() < 10  # sigma is 2.2
+    assert found["named"]["name"].str.startswith("Simulated County").all()
+    assert list(found["named"]["geoid"]) == list(found["named"]["geocode"])
+    assert found["towns"].sum() == 2000
+    assert found["towns"].index.get_level_values("name").str.startswith("Simulated town").all()
 
 
 def test_with_das(here: Path) -> None:

@@ -28,7 +28,8 @@ from das.sweep import sweep as run_sweep
 
 @click.command()
 @click.argument("run_dir", type=PATH)
-@click.option("--areas", type=PATH, help="A list area,block (CSV with that header): its tables join tables.csv.")
+@click.option("--areas", type=PATH, help="Areas of your own: a CSV file area,block, or a "
+              "block-assignment file of the Bureau. Their errors join tables.csv.")  # fmt: skip
 @json_option
 @guarded
 def evaluate(run_dir: Path, areas: Path | None, as_json: bool) -> None:

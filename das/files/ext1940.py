@@ -35,6 +35,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from das.errors import InputError
+from das.files.fetch import state_names
 from das.files.source import Member, letters, members, sources
 from das.model.confidential import Confidential
 from das.model.records import Blocks, Extract, Records, Source
@@ -295,7 +296,7 @@ def _extract(persons: _Tally, homes: _Tally, districts: _Tally, used: tuple[Sour
     person, count = persons.result()
     block = np.searchsorted(district, person // E2E_1940.cells)
     return Extract(
-        Blocks({name: letters(text) for name, text in fields.items()}, structures),
+        Blocks({name: letters(text) for name, text in fields.items()}, structures, state_names()),
         Confidential(Records(E2E_1940, block, person % E2E_1940.cells, count)),
         None,
         used,

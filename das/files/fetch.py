@@ -18,7 +18,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from das.errors import InputError
+from das.model.names import Names
 
 CENSUS = "https://www2.census.gov"
 IPUMS_1940 = "https://usa.ipums.org/usa/1940CensusDASTestData.shtml"
@@ -99,6 +102,13 @@ PR 72 0 Puerto Rico""".splitlines()
 )
 #: Census region (1 to 4) of each division.
 REGION_OF_DIVISION = (9, 1, 1, 2, 2, 3, 3, 3, 4, 4)
+
+
+def state_names() -> dict[str, Names]:
+    """The names of the states, for files that say their codes alone."""
+    codes, names = (np.array([getattr(s, part) for s in STATES]) for part in ("fips", "name"))
+    return {"State": Names.of(codes, names)}
+
 
 #: Digests checked against files at hand; the others are not published by the source.
 KNOWN_SHA256 = {"pl94-2010-ri": "277ec30be6957ea23edaab8e731caa968c2244e37af582f9229c3fdba5f3e40e"}

@@ -36,6 +36,7 @@ from numpy.typing import NDArray
 from das.errors import InputError
 from das.files import pl94_common as pl94
 from das.files import pl94_records
+from das.files.fetch import state_names
 from das.files.source import Layout, Member, batches, letters, members, sources
 from das.model.confidential import Confidential
 from das.model.records import Blocks, Extract, Records
@@ -97,7 +98,7 @@ def read(paths: Sequence[Path], schema: Schema, *, progress: Progress | None = N
     home = np.zeros(len(places), dtype=np.int64)
     home[block[cell < pl94_records.HALF]] = 1
     return Extract(
-        Blocks(_fields(places), pl94_records.structures(len(places), people, home)),
+        Blocks(_fields(places), pl94_records.structures(len(places), people, home), state_names()),
         Confidential(Records(schema, block, cells[cell], count)),
         None,
         sources(used),

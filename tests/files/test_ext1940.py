@@ -112,10 +112,12 @@ def test_places_are_complete_codes_in_order(tmp_path: Path) -> None:
     text = ""
     for serial, (state, county, district, supdist) in enumerate(places, start=1):
         text += lines(household(serial, 1, state, county, district, supdist), person(serial))
-    fields = read(text, tmp_path).blocks.fields
+    blocks = read(text, tmp_path).blocks
+    fields = blocks.fields
     assert fields["Enumdist"].tolist() == ["0100100007", "4400100002", "4400700002", "4400700012"]
     assert fields["County"].tolist() == ["010010", "440010", "440070", "440070"]
     assert fields["State"].tolist() == ["01", "44", "44", "44"]
+    assert blocks.names["State"].at(fields["State"]).tolist() == ["Alabama", *["Rhode Island"] * 3]
     assert fields["Supdist"].tolist() == ["010010045", "440010001", "440070003", "440070003"]
 
 
