@@ -8,6 +8,7 @@ import re
 import stat
 import subprocess
 import sys
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ import pytest
 from das import mapping, pipeline, spec
 from das.errors import InputError, UserError
 from das.mapping import Wanted
+from das.model.not_private import COLUMN
 from das.report.choropleth import classes
 from tests.report.parsed import assert_sound
 
@@ -101,6 +103,10 @@ def test_every_format_is_whole_and_says_what_it_must(run, counties, tmp_path) ->
     assert (tmp_path / "map.png").read_bytes().startswith(b"\x89PNG")
     with pytest.raises(UserError, match="is none of"):
         mapping.write(data, tmp_path / "map.pdf")
+    assert COLUMN not in page.text + drawing
+    for suffix in (".html", ".svg"):
+        mapping.write(replace(data, private=False), tmp_path / f"seeded{suffix}")
+        assert COLUMN in (tmp_path / f"seeded{suffix}").read_text(encoding="utf-8")
 
 
 def test_errors_are_those_of_the_evaluation_and_stay_confidential(run, counties, tmp_path) -> None:  # type: ignore[no-untyped-def]

@@ -11,6 +11,7 @@ import click
 from das import mapping
 from das.cli.options import PATH, guarded, json_option, warn
 from das.files.run_directory import RunDirectory
+from das.model.not_private import marked
 
 
 @click.command("map")
@@ -42,8 +43,8 @@ def map(
         out = (RunDirectory(run).confidential if data.confidential else Path()) / f"map-{level.replace(' ', '_')}.html"
     mapping.write(data, out)
     if as_json:
-        click.echo(json.dumps({"map": str(out), "private": data.private, "confidential": data.confidential,
-                               "lacks": list(data.lacks)}))  # fmt: skip
+        said = {"map": str(out), "confidential": data.confidential, "lacks": list(data.lacks)}
+        click.echo(json.dumps(marked(said, data.private)))
         return
     warn(data.private)
     for line in data.lacks:

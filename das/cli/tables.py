@@ -145,8 +145,9 @@ def _found(release: Opened, prefixes: Sequence[str], called: Sequence[str], as_j
         raise UserError("there is no such unit at any level", where="--geocode, --name",
                         remedy="type less of the name; `das tables RUN` lists the levels")  # fmt: skip
     if as_json:
-        click.echo(json.dumps(rows, ensure_ascii=False))
+        click.echo(json.dumps(marked_rows(rows, release.spec.run.private), ensure_ascii=False))
     else:
+        warn(release.spec.run.private)
         console().print(records_table("Units and areas", rows))
 
 
