@@ -74,12 +74,12 @@ def test_the_look_up_comes_first_and_speaks_in_words(public: str, secret: str) -
         at = [words.index(part) for part in ("Look up a unit", "Schema", "95% interval")]
         assert at == sorted(at)
         by_name = {q["name"]: q for lv in json.loads(Page(text).scripts[0])["levels"] for q in lv["queries"]}
-        assert by_name["hhgq"]["title"] == "Group quarters"
+        assert by_name["hhgq"]["title"] == "Group quarters (NOT COUNTED: hhgq assigned)"
         assert by_name["hhgq"]["labels"][3] == "Nursing facilities/Skilled-nursing facilities"
         assert by_name["votingage * hispanic"]["labels"][1] == "Under 18 years, Hispanic or Latino"
         assert by_name["cenrace"]["labels"][6] == "White; Black or African American"
         assert by_name["h1"]["title"] == "Occupancy status"
-    assert "Group quarters (persons) hhgq" in Page(public).text
+    assert "Hispanic origin (persons) hispanic" in Page(public).text
 
 
 def test_words_stand_for_codes_and_decimals_for_fractions(public: str, secret: str, run: Path) -> None:
