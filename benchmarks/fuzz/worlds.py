@@ -22,7 +22,7 @@ import tomli_w
 from benchmarks.common import ROOT
 from benchmarks.fuzz import mutate
 from benchmarks.fuzz.judge import Verdict, call, command
-from das import load_spec, pipeline
+from das import load_spec, pipeline, read_microdata
 from das import spec as specification
 from das.engine import Silent
 from das.files import simulate_1940, simulate_2010
@@ -111,6 +111,8 @@ def _set(configs: list[str], rng: Random, at: Path) -> tuple[Verdict, str]:
         key = rng.choice(keys)
         key = key if rng.random() < 0.8 else mutate.altered(key.encode(), rng).decode(errors="replace")
         value = rng.choice([*mutate.WORDS, *map(repr, mutate.VALUES)])[:20_000]
+        if rng.random() < 0.5:
+            value = str(_leaf(tomllib.loads(text), rng))
         changes.append(f"{key}={value}" if rng.random() < 0.97 else value)
     (at / "set.json").write_text(json.dumps(changes), encoding="utf-8")
     return call(lambda: _round_trip(load_spec(path, changes))), "load c.toml, --set as in set.json"
@@ -123,6 +125,13 @@ def _keys(tree: Mapping[str, Any], above: str = "") -> list[str]:
         if isinstance(value, dict):
             out += _keys(value, f"{above}{key}.")
     return out
+
+
+def _leaf(tree: Any, rng: Random) -> Any:
+    """Some value of a configuration, which may be another key's."""
+    while isinstance(tree, dict | list) and tree:
+        tree = rng.choice(list(tree.values()) if isinstance(tree, dict) else tree)
+    return tree
 
 
 def _round_trip(spec: RunSpec) -> None:
@@ -199,7 +208,8 @@ def _write(path: Path, table: pa.Table) -> None:
 
 #: What is asked of an altered release; ``NEW`` is a folder to write into.
 QUICK = (["nmf", "summary", "RUN"], ["nmf", "show", "RUN", "--level", "LEVEL"], ["nmf", "verify", "RUN"],
-         ["account", "RUN"], ["tables", "RUN", "--level", "LEVEL"], ["account", "verify", "RUN"])  # fmt: skip
+         ["account", "RUN"], ["tables", "RUN", "--level", "LEVEL"], ["account", "verify", "RUN"],
+         ["compare", "ORIGINAL", "RUN"], ["evaluate", "RUN"], ["microdata"])  # fmt: skip
 SLOW = (["estimate", "--from", "RUN", "--out", "NEW"],)
 
 
@@ -228,8 +238,14 @@ class _Releases:
         self._alter(path, files, rng)
         asked = list(rng.choice(SLOW if rng.random() < 0.02 else QUICK))
         level = rng.choice(sorted(p.stem for p in (original / "nmf").glob("*.parquet")))
-        words = [{"RUN": str(here), "NEW": str(at / "new"), "LEVEL": level}.get(w, w) for w in asked]
-        verdict, _ = command([*words, "--quiet"] if asked in SLOW else words)
+        words = [
+            {"RUN": str(here), "NEW": str(at / "new"), "LEVEL": level, "ORIGINAL": str(original)}.get(w, w)
+            for w in asked
+        ]
+        if asked == ["microdata"]:
+            verdict = call(lambda: read_microdata(here))
+        else:
+            verdict, _ = command([*words, "--quiet"] if asked in SLOW else words)
         if asked[:2] == ["account", "verify"] and verdict.ended == "right" and not same(original, here):
             verdict = Verdict("accepted, and altered", str(path.relative_to(here)))
         if verdict.ended == "refused" and (at / "new").exists():
