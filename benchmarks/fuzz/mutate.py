@@ -150,7 +150,7 @@ def _near(value: Any, rng: Random) -> Any:
     if isinstance(value, bool):
         return not value
     if isinstance(value, int | float):
-        return rng.choice((value + 1, -value, value * 2, value * (1 + 2**-50), str(value)))
+        return rng.choice((value + 1, -value, value * 2, value * (1 + 2**-50) if abs(value) < 1e300 else 0, str(value)))
     if isinstance(value, str):
         a = rng.randrange(len(value) + 1)
         return rng.choice((value[:a], value + value, value[:a] + rng.choice(WORDS)[:50] + value[a:], value.upper()))
