@@ -28,7 +28,7 @@ compare: $(VENV)/.installed
 	$(DAS) compare $(or $(OUT),runs/compare-$(STAMP))
 
 test: $(VENV)/.tested lint
-	$(VENV)/bin/python -m pytest
+	$(VENV)/bin/python -m pytest -n auto --dist loadfile
 
 lint: $(VENV)/.tested
 	$(VENV)/bin/ruff check .
