@@ -182,7 +182,8 @@ def batches(member: Member, layout: Layout, block_size: int = 1 << 22) -> Iterat
         if "Empty CSV" in str(e):
             raise InputError("has no records", where=member.name, remedy=AGAIN) from None
         other = InputError(f"{e}", where=member.name, remedy="the file must be delimited text")
-        fault = _mis_encoded(member, layout.encoding) if layout.encoding.lower() == "utf-8" else None
+        text = layout.encoding.lower() == "utf-8" and any(pa.types.is_string(t) for t in wanted.values())
+        fault = _mis_encoded(member, layout.encoding) if text else None  # bytes are of any encoding
         raise fault or _first_fault(member, layout) or other from None
     except UnicodeError as e:
         raise InputError(f"is not {layout.encoding} ({e})"[:300], where=member.name, remedy=_SAY) from None
