@@ -9,7 +9,7 @@ class Node_ {
   set textContent(text) { this.own = text; }
   get textContent() { return this.own + this.children.map((c) => c.textContent).join(" "); }
   setAttribute(key, value) { this.attributes[key] = value; if (key === "value") this.value = String(value); }
-  append(node) { this.children.push(node); }
+  append(node) { this.children.push(typeof node === "string" ? Object.assign(new Node_("text"), { own: node }) : node); }
   replaceChildren() { this.children = []; }
   addEventListener(kind, act) { this.listeners[kind] = act; }
   all(tag) { return this.children.flatMap((c) => [...(c.tag === tag ? [c] : []), ...c.all(tag)]); }
