@@ -14,7 +14,7 @@ from das.assessment import published_of, truth_of
 from das.errors import InputError, UserError
 from das.files import boundaries, run_directory
 from das.files.run_directory import release_of
-from das.model.labels import level_words
+from das.model.labels import NOT_COUNTED, level_words
 from das.model.spelling import named
 from das.model.universe import Universe
 from das.post import Opened, open_release
@@ -60,6 +60,8 @@ def choropleth(run: Path, wanted: Wanted, file: Path, key: str | None = None) ->
     held = boundaries.read(file, spine.geoids(level), spine.codes[spine.index(level)], key)
     units = [spine.title(level, k) for k in range(spine.units(level))]
     what = found.labels[i] if len(found.labels) > 1 else "Total"
+    if NOT_COUNTED in found.title:
+        what = f"{what} of {found.title}"
     title = f"{what} ({found.records}) by {level_words(level)}: {wanted.show}"
     return Choropleth(title, [SAYS[wanted.show]], units, held.shapes, values, wanted.show == "error",
                       _lacks(opened, level, held, units), wanted.show == "error", opened.spec.run.private)  # fmt: skip

@@ -104,6 +104,8 @@ def test_every_format_is_whole_and_says_what_it_must(run, counties, tmp_path) ->
     with pytest.raises(UserError, match="is none of"):
         mapping.write(data, tmp_path / "map.pdf")
     assert COLUMN not in page.text + drawing
+    quarters = mapping.choropleth(run, Wanted("County", "hhgq", "2"), file)
+    assert "NOT COUNTED: hhgq assigned" in quarters.title  # 2010 files do not say who lives in group quarters
     for suffix in (".html", ".svg"):
         mapping.write(replace(data, private=False), tmp_path / f"seeded{suffix}")
         assert COLUMN in (tmp_path / f"seeded{suffix}").read_text(encoding="utf-8")
