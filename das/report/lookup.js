@@ -84,7 +84,8 @@
     if (margin >= 0) {
       const noisy = q.noisy[at];
       add(row, "td", number(noisy));
-      add(row, "td", `${number(noisy - margin)} to ${number(noisy + margin)}`);
+      const outside = Math.abs(published - noisy) > margin ? "\u2691 outside " : "";
+      add(row, "td", `${outside}${number(noisy - margin)} to ${number(noisy + margin)}`);
     } else {
       add(row, "td", q.exact ? "exact" : "not measured");
       add(row, "td", q.exact ? number(published) : "–");

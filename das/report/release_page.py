@@ -20,6 +20,8 @@ from das.report.template import environment
 
 #: Levels with no more units than this have them all listed.
 LISTED = 60
+#: Before an interval that the published count lies outside of; ``lookup.js`` has the same.
+OUTSIDE = "\u2691 outside "
 
 
 def release_html(
@@ -92,12 +94,13 @@ def _root(shown: Shown) -> list[dict[str, Any]]:
 
 
 def _cells(a: Answers, unit: int, answer: int) -> tuple[int, str, str]:
-    """Published, noisy and its interval."""
+    """Published, noisy and its interval; a published count that lies outside is marked."""
     published = int(a.published[unit, answer])
     if a.noisy is None or a.margin is None or not a.measured[unit]:
         return published, "exact" if a.exact else "not measured", f"{published:,}" if a.exact else "–"
     noisy, margin = int(a.noisy[unit, answer]), int(a.margin[unit])
-    return published, _number(noisy), f"{_number(noisy - margin)} to {_number(noisy + margin)}"
+    mark = OUTSIDE if abs(published - noisy) > margin else ""
+    return published, _number(noisy), f"{mark}{_number(noisy - margin)} to {_number(noisy + margin)}"
 
 
 def _number(value: int) -> str:

@@ -231,3 +231,15 @@ def test_places_off_the_spine_are_in_both_pages(run: Path, public: str, secret: 
     assert "Places and other areas" in secret
     assert "Places and other areas" not in public
     assert "true" not in public.split('"areas":')[1].split("</script>")[0]
+
+
+def test_a_published_count_outside_its_own_interval_is_marked() -> None:
+    from das.report import release_page, template
+    from das.report.answers import Answers
+
+    answers = Answers("persons", "L", "total", "Total", ("total",), np.array([[1451], [1228]]), np.array([[1231], [1231]]),
+                      np.array([6, 6]), False)  # fmt: skip
+    assert release_page._cells(answers, 0, 0)[2] == f"{release_page.OUTSIDE}1,225 to 1,237"
+    assert release_page._cells(answers, 1, 0)[2] == "1,225 to 1,237"
+    script = (Path(template.__file__).parent / "lookup.js").read_text(encoding="utf-8")
+    assert release_page.OUTSIDE.encode("ascii", "backslashreplace").decode() in script
