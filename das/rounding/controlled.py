@@ -39,7 +39,8 @@ def round_estimate(
     groups are put into it where they belong. ``below`` gives, where the children have descendants with known
     totals, the child of each and their bounds (with joint totals, of whole parts: ``Bounds.by_part``).
 
-    ``margins`` are queries that are no chain, whose sums are kept as near as floors and ceilings allow.
+    ``margins`` are queries that are no chain, whose sums are kept as near as floors and ceilings allow: those that nest
+    (coarse ones first) join the chain, and the network keeps them; those that cross have prices.
 
     ``objective`` ``nearest`` compares with the estimates themselves. ``bureau-2020`` is that of the production
     rounder: every sum of fractional parts is first rounded half to even, and the cells count twice (once as the
@@ -49,6 +50,7 @@ def round_estimate(
     cells = len(bounds.group)
     if not len(estimate.cell):
         return Histogram.of(len(estimate.x), cells, *(np.zeros(0, dtype=np.int64),) * 3), Certificate()
+    chain, crossing = _nested(estimate.cell, bounds, chain, margins)
     links = _links(estimate.cell, bounds, chain, with_total=below is None)
     drains = None
     if below is not None and below[1].total is not None:
@@ -63,13 +65,31 @@ def round_estimate(
                               parts=None if joint is None else joint.part, totals=None if joint is None else joint.total,
                               cell_weight=2.0 if bureau else 1.0, integer_targets=bureau, price=price)  # fmt: skip
 
-    solution = priced(rounded_at, estimate.x, estimate.cell, margins)
+    solution = priced(rounded_at, estimate.x, estimate.cell, crossing)
     unit, position = np.nonzero(solution.x)
     counts = solution.x[unit, position].astype(np.int64)
     rounded = Histogram.of(len(estimate.x), cells, unit, estimate.cell[position], counts)
     # A rounding has no duality gap to report, and its distance to x is no violation.
     certificate = Certificate(solves=1, widened=Certificate().add(solution).widened)
     return rounded, certificate
+
+
+def _nested(
+    cell: NDArray[np.int64], bounds: Bounds, chain: Sequence[Query], margins: Sequence[Margin]
+) -> tuple[list[Query], list[Margin]]:
+    """The chain with all margins that nest in it and in the dwelling groups, fine to coarse; and the other margins.
+
+    Coarse ones are tried first: they sum the most cells, so rounding loses most of them.
+    """
+    nested, crossing = list(chain), []
+    for m in sorted(margins, key=lambda m: m.query.answers):
+        index = m.query.index[cell]
+        others = [q.index[cell] for q in nested]
+        if _coarsens(index, bounds.group[cell]) and all(_coarsens(index, o) or _coarsens(o, index) for o in others):
+            nested.append(m.query)
+        else:
+            crossing.append(m)
+    return sorted(nested, key=lambda q: -len(np.unique(q.index[cell]))), crossing
 
 
 def _links(cell: NDArray[np.int64], bounds: Bounds, chain: Sequence[Query], *, with_total: bool) -> list[Link]:

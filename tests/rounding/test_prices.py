@@ -59,3 +59,22 @@ def test_no_price_where_the_noise_is_far_larger(monkeypatch: pytest.MonkeyPatch)
     coarse, _ = round_estimate(e, bounds, [], margins=[Margin(q, 1e4) for q in QUERIES])
     detailed = SCHEMA.query("detailed")
     np.testing.assert_array_equal(coarse.answer(detailed), plain.answer(detailed))
+
+
+def test_margins_that_nest_are_kept_by_the_network() -> None:
+    """Children of whom nothing but margins is known share each cell alike: the nearest integers all go to the largest."""
+    share = np.array([0.3, 0.25, 0.2, 0.15, 0.1])
+    _, bounds = family(len(share), True)
+    parent = RANDOM.poisson(0.5, SCHEMA.cells).astype(np.int64)
+    cell = np.flatnonzero(parent)
+    e = Estimate(0, cell, parent[cell], share[:, None] * parent[cell], Certificate())
+    names = ("sex", "sex * age", "work")  # the first two nest; work crosses them
+    queries = [SCHEMA.query(name) for name in names]
+    rounded, _ = round_estimate(e, bounds, [], margins=[Margin(q, 1.0) for q in queries])
+    off = []
+    for q in queries:
+        exact = np.stack([np.bincount(q.index[cell], weights=row, minlength=q.answers) for row in e.x])
+        off.append(float(np.abs(rounded.answer(q) - exact).max()))
+    assert off[0] < 1
+    assert off[1] < 1
+    assert off[2] <= 6  # by prices
