@@ -1,0 +1,184 @@
+r"""Estimates of sums of cells, with their standard errors, from all of a unit's own measurements together.
+
+A unit's measurements are :math:`m_q = Q_q x + z_q`, :math:`\mathrm{Var}\, z_q = \sigma_q^2 I`; exactly known are its
+structural zeros, the dwellings that it does not have, and the answers :math:`g = Ex` of one query (its total, or the
+finest invariant). Write :math:`J = \sum_q Q_q'Q_q/\sigma_q^2`, and let the columns of :math:`T` span what :math:`E` leaves
+free and some query sees. With :math:`C = T (T'JT)^{-1} T'` and any :math:`x_0` such that :math:`Ex_0 = g`, the best linear
+unbiased estimate of the sum :math:`c'x`, and its variance, are
+
+.. math:: c'x_0 + c'C\,\Bigl(\sum_q Q_q'm_q/\sigma_q^2 - Jx_0\Bigr)
+          = \sum_q w_q'm_q + w_E'g,\qquad \sum_q \sigma_q^2 |w_q|^2,
+
+with :math:`w_q = Q_qCc/\sigma_q^2`, if :math:`c` is a combination of rows of :math:`E` and of the queries; otherwise nothing
+determines :math:`c'x`. The ranks are those of sums of whole numbers, without the variances, which can differ by twenty
+powers of ten. The weights depend on no count: units that are measured with the same variances, and may hold the same
+dwellings (nearly all of a level), share them. Matrices live in the algebra of :mod:`das.estimate.modes`.
+
+*Intervals.* The true count is a whole number :math:`t`. Rounding the estimate :math:`\hat t` changes nothing in
+:math:`|\hat t - t| < k + 1/2`, so :math:`\mathrm{round}(\hat t) \pm k` with :math:`k = \lceil z s - 1/2 \rceil` covers as
+:math:`\hat t \pm z s` does, or better.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import log, sqrt
+
+import numpy as np
+from numpy.typing import NDArray
+
+from das.estimate.family import LEAST_VARIANCE
+from das.estimate.information import support
+from das.estimate.modes import Modes
+from das.model.budget import Mechanism
+from das.model.constraint import Bounds
+from das.model.measurement import MeasurementSource
+from das.model.query import Query
+from das.model.schema import Schema
+
+Array = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+#: More levels of the dense axes than this are not decomposed: each column then has the best single measurement alone.
+MOST = 512
+#: The margin of a column that nothing determines.
+UNKNOWN = -1
+#: What is below this is rounding error, in eigenvalues relative to the largest and in coefficients of a column.
+_NONE = 1e-8
+#: Margins at 95 % in standard errors: of a normal variable; of one two-sided geometric, the longest tail of any sum.
+_Z = {Mechanism.DISCRETE_GAUSSIAN: 1.959964, Mechanism.GEOMETRIC: log(20) / sqrt(2)}
+
+
+@dataclass(frozen=True, eq=False)
+class Weights:
+    """Of all columns, for units of one pattern: ``measured`` by query ``(answers, columns)``, ``exact`` ``(answers, columns)``
+    of the query that is known, ``error`` the standard error and ``known`` whether anything determines it, ``(columns,)``."""
+
+    measured: Mapping[str, Array]
+    exact: Array | None
+    error: Array
+    known: NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class Level:
+    """One level: its queries, what bounds say of its units, and ``exact``, the query whose answers these hold."""
+
+    name: str
+    schema: Schema
+    queries: Mapping[str, Query]
+    bounds: Bounds
+    exact: Query | None
+
+    @staticmethod
+    def of(
+        name: str, schema: Schema, source: MeasurementSource, bounds: Bounds, partition: Query | None = None
+    ) -> Level:
+        """``partition``: the query of which the bounds' groups are the answers, where these are exact."""
+        queries = {q: schema.query(q) for q in source.queries(name)}
+        total = schema.query("total") if bounds.total is not None else None
+        return Level(name, schema, queries, bounds, partition if bounds.exact and partition is not None else total)
+
+    def read(self, source: MeasurementSource, columns: NDArray[np.bool_], start: int, stop: int) -> tuple[Array, Array]:
+        """Estimates of columns ``(columns, cells)`` for units ``start:stop``, and their standard errors, both
+        ``(units, columns)``; NaN where nothing determines them."""
+        units = stop - start
+        held = {name: source.read(self.name, name, start, stop) for name in self.queries}
+        modes = Modes.of(self.schema, [*self.queries.values(), *([self.exact] if self.exact else [])])
+        allowed = support(modes, self.bounds.rows(start, stop))
+        variance = np.array([np.maximum(m.variance, LEAST_VARIANCE) for m in held.values()]).reshape(-1, units).T
+        _, first, pattern = np.unique(np.hstack([allowed, variance]), axis=0, return_index=True, return_inverse=True)
+        value, error = np.full((units, len(columns)), np.nan), np.full((units, len(columns)), np.nan)
+        for number, one in enumerate(first):
+            rows = np.flatnonzero(pattern.ravel() == number)
+            seen = {n: (q, v) for (n, q), v in zip(self.queries.items(), variance[one], strict=True) if np.isfinite(v)}
+            w = weights(modes, seen, self.exact, columns, allowed[one])
+            found = np.zeros((len(rows), len(columns)))
+            for name, weight in w.measured.items():
+                found += held[name].values[rows] @ weight
+            if w.exact is not None:
+                found += self._exactly(start + rows) @ w.exact
+            value[rows], error[rows] = np.where(w.known, found, np.nan), np.where(w.known, w.error, np.nan)
+        return value, error
+
+    def _exactly(self, units: NDArray[np.intp]) -> Ints:
+        if self.bounds.total is not None and self.exact is not None and self.exact.answers == 1:
+            return self.bounds.total[units, None]
+        return self.bounds.lower[units]
+
+
+def weights(
+    modes: Modes, queries: Mapping[str, tuple[Query, float]], exact: Query | None, columns: NDArray[np.bool_],
+    allowed: NDArray[np.bool_],
+) -> Weights:  # fmt: skip
+    """Of columns ``(columns, cells)``, from queries with their variances and one that is known exactly, of units that
+    may hold the dense levels ``allowed``."""
+    if modes.d > MOST:
+        return _single(queries, columns)
+    inside = np.repeat(allowed, columns.shape[1] // modes.d)[modes.place]
+    c = (columns & inside)[:, modes.order].reshape(-1, modes.d, *modes.sizes).astype(float)
+    nothing = np.zeros((len(modes.kinds), modes.d, modes.d))
+    seen = sum((modes.query(q) for q, _ in queries.values()), nothing)
+    fixed = nothing if exact is None else modes.query(exact)
+    precision = sum((modes.query(q) / v for q, v in queries.values()), nothing)
+    covariance, reached = nothing.copy(), nothing.copy()
+    level = np.flatnonzero(allowed)
+    for m in range(len(modes.kinds)):
+        at = np.ix_(np.array([m]), level, level)
+        covariance[at], reached[at] = _given(precision[at][0], seen[at][0], fixed[at][0])
+    known = np.abs(c - modes.apply(reached, c)).reshape(len(c), -1).max(axis=1, initial=0.0) < _NONE * 100
+    z = modes.apply(covariance, c)
+    moved = z.reshape(len(c), -1)[:, modes.place]
+    measured = {name: _sums(q, moved) / v for name, (q, v) in queries.items()}
+    variance = sum((v * (measured[name] ** 2).sum(axis=0) for name, (_, v) in queries.items()), np.zeros(len(c)))
+    of_exact = None
+    if exact is not None:  # x_0 spreads each answer evenly over its cells
+        rest = (c - modes.apply(precision, z)).reshape(len(c), -1)[:, modes.place] * inside
+        of_exact = _sums(exact, rest) / np.maximum(_sums(exact, inside[None]), 1)
+    return Weights(measured, of_exact, np.sqrt(variance), known)
+
+
+def _sums(query: Query, columns: NDArray[np.generic]) -> Array:
+    """The answers that each column gives, ``(answers, columns)``."""
+    return np.asarray(query.answer(columns.astype(float)), dtype=np.float64).T
+
+
+def _given(precision: Array, seen: Array, fixed: Array) -> tuple[Array, Array]:
+    """C of the formula, and the projection on all that is known or seen, on one mode."""
+    free, known = _split(fixed, fixed)
+    _, inner = _split(free.T @ seen @ free, seen)
+    t = free @ inner
+    covariance = t @ np.linalg.solve(t.T @ precision @ t, t.T) if t.size else np.zeros_like(precision)
+    basis = np.hstack([known, t])
+    return covariance, basis @ basis.T
+
+
+def _split(gram: Array, scale: Array) -> tuple[Array, Array]:
+    """Orthonormal bases of the null space and of the range; what is nothing beside ``scale`` is null."""
+    value, vector = np.linalg.eigh(gram)
+    none = value <= _NONE * np.trace(scale)
+    return vector[:, none], vector[:, ~none]
+
+
+def _single(queries: Mapping[str, tuple[Query, float]], columns: NDArray[np.bool_]) -> Weights:
+    """Each column as a sum of answers of the query that gives it the least variance."""
+    n = len(columns)
+    best, least = np.full(n, -1), np.full(n, np.inf)
+    parts = {}
+    for i, (name, (query, v)) in enumerate(queries.items()):
+        part = _sums(query, columns) / _sums(query, np.ones_like(columns[:1]))  # 1 where all of an answer is in it
+        whole = np.isin(part, (0.0, 1.0)).all(axis=0)
+        variance = np.where(whole, v * part.sum(axis=0), np.inf)
+        best, least = np.where(variance < least, i, best), np.minimum(variance, least)
+        parts[name] = part
+    measured = {name: p * (best == i) for i, (name, p) in enumerate(parts.items())}
+    known = np.isfinite(least)
+    return Weights(measured, None, np.sqrt(np.where(known, least, 0.0)), known)
+
+
+def whole(mechanism: Mechanism, value: Array, error: Array) -> tuple[Ints, Ints]:
+    """Estimates as whole numbers, and their margins at 95 %: ``UNKNOWN`` where they are NaN."""
+    known = np.isfinite(error)
+    margin = np.ceil(_Z[mechanism] * np.where(known, error, 0.0) - 0.5).astype(np.int64)
+    return np.rint(np.where(known, value, 0.0)).astype(np.int64), np.where(known, margin, UNKNOWN)
