@@ -233,10 +233,12 @@ def options_table(title: str, options: Sequence[Mapping[str, Any]], currency: st
 
 
 def records_table(title: str, rows: Sequence[Mapping[str, Any]]) -> Table:
-    """Rows of one kind, as they are."""
+    """Rows of one kind, as they are. Long texts are folded before short ones are cut."""
     table = Table(title=title, title_justify="left")
     for name, value in rows[0].items() if rows else ():
-        table.add_column(name, justify="left" if isinstance(value, str) else "right", no_wrap=isinstance(value, str))
+        text = isinstance(value, str)
+        short = all(len(str(row[name])) <= 30 for row in rows)
+        table.add_column(name, justify="left" if text else "right", no_wrap=text and short)
     for row in rows:
         table.add_row(*(v if isinstance(v, str) else f"{v:,.6g}" for v in row.values()))
     return table

@@ -49,6 +49,7 @@ LAYERS: Mapping[str, set[str]] = {
     "full_information": VALUES | {"spec", "estimate", "files", "engine"},
     "post": VALUES | {"spec", "geography", "estimate", "rounding", "tables", "files", "engine", "full_information"},
     "residuals": VALUES,
+    "table_noise": VALUES | {"noise", "tables"},
     "size": VALUES | {"spec", "estimate", "files"},
     "release_report": VALUES | {"spec", "files", "accounting", "report", "post"},
     "from_release": VALUES

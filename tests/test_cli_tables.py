@@ -8,13 +8,16 @@ import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
+from rich.console import Console
 
 from das.cli import main
+from das.console import records_table
 from das.files import areas, published_tables
 from das.files import spine as spine_file
 from das.model.areas import Areas
@@ -292,7 +295,13 @@ def test_areas_are_sums_of_their_blocks(das: Das, towns: Path, tmp_path: Path) -
     assert frame.iloc[:, 4:].to_numpy().tolist() == [blocks[:2].sum().tolist(), blocks[2:].sum().tolist()]
     sigma_sq = 3  # both towns are whole block groups: rho 1/3, which costs sigma^2 = 3 a total
     assert frame["NOISE_SE"].tolist() == [round(sigma_sq**0.5, 1)] * 2
-    assert "standard error" in err
+    assert "standard error of 'Total', the first column of P2" in err
+    adults = json.loads(das(towns, "--level", "county_subdivision", "--table", "P3", "--json")[1])["rows"]
+    assert [row["NOISE_SE"] for row in adults] == [None, None]  # the total alone was measured: nothing tells of adults
+    for place in ("--level", "Block"), ("--level", "county_subdivision"):
+        noisy = json.loads(das(towns, *place, "--table", "P1", "--noise", "--json")[1])["rows"]
+        assert {row["P0010001 NOISE_SE"] for row in noisy} == {round(sigma_sq**0.5, 1)}
+        assert {row["P0010002 NOISE_SE"] for row in noisy} == {None}
     assert "County_Subdivision" in das(towns)[1]
     assert json.loads(das(towns, "--json")[1])[0]["levels"] == ["Block_Group", "Block", "County_Subdivision"]
 
@@ -308,3 +317,11 @@ def test_areas_are_sums_of_their_blocks(das: Das, towns: Path, tmp_path: Path) -
     assert (code, out) == (2, "")
     assert "line 3: '9' is not a unit of level 'Block' (and 1 more such lines)" in err
     assert das(towns, "--areas", listed, "--level", "Block", "--table", "P2")[0] == 2
+
+
+def test_the_name_of_a_table_is_not_cut_away_by_long_lists_of_levels() -> None:
+    rows = [{"table": "P1", "title": "Race " * 12, "columns": 71, "levels": "County_Subdivision, " * 12}]
+    screen = Console(width=100, file=io.StringIO())
+    screen.print(records_table("Published tables", rows))
+    out = cast(io.StringIO, screen.file).getvalue()
+    assert [out.count(x) for x in ("P1", "71", "County_Subdivision")] == [1, 1, 12]

@@ -21,13 +21,12 @@ from das.files.published_tables import GEOID, NAME
 from das.files.run_directory import release_of
 from das.files.table_places import Places, added_up
 from das.model.areas import Areas
-from das.model.budget import Mechanism
 from das.model.not_private import marked_rows
 from das.model.spelling import named
 from das.model.universe import Universe
-from das.noise import discrete_gaussian, discrete_laplace
 from das.post import Opened, open_release
 from das.release_report import exact_queries
+from das.table_noise import variances
 from das.tables import Table
 from das.tables import of as tables_of
 
@@ -47,13 +46,15 @@ from das.tables import of as tables_of
 )
 @click.option("--names", type=click.Choice(table_export.NAMES), default="both", show_default=True,
               help="Columns as 'P0020001 Total', P0020001, or 'Total'.")  # fmt: skip
+@click.option("--noise", "noise", is_flag=True,
+              help="The standard error of every column as it was measured, in columns of their own.")  # fmt: skip
 @click.option("--out", type=PATH, help="A file. Default: standard output.")
 @click.option("--quiet", is_flag=True, help="No progress display.")
 @json_option
 @guarded
 def tables(
     run: Path, level: str | None, listed: Path | None, name: str | None, prefixes: tuple[str, ...],
-    called: tuple[str, ...], form: str | None, names: str, out: Path | None, quiet: bool, as_json: bool,
+    called: tuple[str, ...], form: str | None, names: str, noise: bool, out: Path | None, quiet: bool, as_json: bool,
 ) -> None:  # fmt: skip
     """Print a published table of a RUN or release; without --level and --table, list what there is.
 
@@ -80,16 +81,14 @@ def tables(
     with Live(quiet or out is None) as progress:
         progress.stage(f"{table.name}, {at}", table_export.size(release.folder, table, lowest))
         parts = table_export.rows(release.folder, table, lowest, progress.advance)
-        if areas is None:
-            places = Places.of_level(release.spine, at)
-        else:
-            places = Places.of_areas(areas, areas.noise(release.spine, _variance(release, every[table.name][0])))
+        places = _places(release, at, areas, every[table.name][0], table, noise=noise)
+        if areas is not None:
             parts = added_up(parts, areas, table.columns)
         chosen = places.identified(parts, places.wanted(prefixes, called))
         with _opened(out) as file:
             n = table_export.write(chosen, table, at, form, names, file, private=private)
     if areas is not None:
-        click.echo(NOISE.format(lowest=lowest, at=at), err=True)
+        click.echo(NOISE.format(lowest=lowest, at=at, first=table.labels[0], table=table.name), err=True)
     if out is not None:
         warn(private)
         click.echo(f"written: {out} ({n:,} units)")
@@ -97,8 +96,9 @@ def tables(
 
 #: What error to expect of areas across the levels.
 NOISE = (
-    "{at}: sums of the published counts of {lowest}. NOISE_SE is the standard error of the total as it was measured, added "
-    "up from the largest whole units; published counts, which agree with every level, are usually closer."
+    "{at}: sums of the published counts of {lowest}. NOISE_SE is the standard error of '{first}', the first column of {table}, "
+    "as it was measured, added up from the largest whole units (--noise: of every column); published counts, which agree with "
+    "every level, are usually closer."
 )
 
 
@@ -115,20 +115,21 @@ def _level(release: Opened, level: str | None, listed: Path | None) -> tuple[str
     return at, known.get(at)
 
 
-def _variance(release: Opened, universe: Universe) -> list[float]:
-    """By level, root first: the least variance of a unit's total that some query measured; 0 where it is exact."""
+def _places(release: Opened, at: str, areas: Areas | None, universe: Universe, table: Table, *, noise: bool) -> Places:
+    """The rows of a table, with the noise of its first column beside areas, and with ``noise`` that of every column."""
+    levels = release.spine.levels
+    if areas is None and not noise:
+        return Places.of_level(release.spine, at)
     said = run_directory.read_json(release.folder / "privacy.json")
-    exact = exact_queries(said, universe.name, release.spine.levels)
-    of = (
-        discrete_gaussian.variance
-        if universe.plan.mechanism is Mechanism.DISCRETE_GAUSSIAN
-        else discrete_laplace.variance
-    )
-    return [
-        0.0 if "total" in exact[level]
-        else min((of(d.scale) * universe.schema.query(d.query).answers for d in universe.plan.at(level)), default=np.inf)
-        for level in release.spine.levels
-    ]  # fmt: skip
+    variance = variances(universe, table, levels, exact_queries(said, universe.name, levels))
+    if areas is None:
+        places = Places.of_level(release.spine, at)
+        each = np.tile(variance[levels.index(at)], (len(places.codes), 1))
+    else:
+        wanted = variance if noise else variance[:, :1]
+        each = np.stack([areas.noise(release.spine, column.tolist()) for column in wanted.T], axis=1)
+        places = Places.of_areas(areas, each[:, 0])
+    return places.with_noise(table.columns, each) if noise else places
 
 
 def _found(release: Opened, prefixes: Sequence[str], called: Sequence[str], as_json: bool) -> None:

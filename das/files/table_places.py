@@ -4,7 +4,7 @@ lowest units; by code, by GEOID or by name."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
@@ -15,16 +15,19 @@ from das.model.areas import Areas
 from das.model.names import plain
 from das.model.spine import Spine
 
-#: Columns that areas have beside their codes: their lowest units, and the standard error of their measured total.
+#: Columns that areas have beside their codes: their lowest units, and the standard error of the first column as it was
+#: measured. What every column was measured with follows the counts, as ``<field> NOISE_SE``.
 UNITS, NOISE_SE = "UNITS", "NOISE_SE"
 
 
 @dataclass(frozen=True, eq=False)
 class Places:
-    """Units or areas in the order of their rows: ``codes`` and what stands ``beside`` them, by column."""
+    """Units or areas in the order of their rows: ``codes``, what stands ``beside`` them and what comes ``after`` their
+    counts, by column."""
 
     codes: NDArray[np.str_]
     beside: Mapping[str, NDArray[np.generic]] = field(default_factory=dict)
+    after: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
 
     @staticmethod
     def of_level(spine: Spine, level: str) -> Places:
@@ -32,10 +35,13 @@ class Places:
 
     @staticmethod
     def of_areas(areas: Areas, noise: NDArray[np.float64]) -> Places:
-        """``noise`` is the variance of each area's measured total."""
+        """``noise`` is the variance of each area's first column as it was measured."""
         beside: dict[str, NDArray[np.generic]] = {NAME: areas.called} if areas.called.any() else {}
-        error = np.where(np.isfinite(noise), np.sqrt(noise).round(1), np.nan)
-        return Places(areas.codes, beside | {UNITS: np.bincount(areas.area), NOISE_SE: error})
+        return Places(areas.codes, beside | {UNITS: np.bincount(areas.area), NOISE_SE: _error(noise)})
+
+    def with_noise(self, columns: Sequence[str], noise: NDArray[np.float64]) -> Places:
+        """With the standard errors of ``columns`` after the counts; ``noise`` are their variances, ``(rows, columns)``."""
+        return replace(self, after={f"{c} {NOISE_SE}": _error(v) for c, v in zip(columns, noise.T, strict=True)})
 
     def wanted(self, prefixes: Sequence[str], names: Sequence[str]) -> NDArray[np.bool_]:
         """Those whose code or GEOID begins with one of ``prefixes`` and whose name has one of ``names`` in it, whatever
@@ -60,7 +66,14 @@ class Places:
             start += part.num_rows
             for i, (column, values) in enumerate(self.beside.items(), start=1):
                 part = part.add_column(i, column, pa.array(values[here], from_pandas=values.dtype.kind == "f"))
+            for column, errors in self.after.items():
+                part = part.append_column(column, pa.array(errors[here], from_pandas=True))
             yield part.filter(pa.array(wanted[here]))
+
+
+def _error(variance: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Standard errors, empty (not a number) where nothing was measured."""
+    return np.where(np.isfinite(variance), np.sqrt(variance).round(1), np.nan)
 
 
 def added_up(parts: Iterator[pa.Table], areas: Areas, columns: Sequence[str]) -> Iterator[pa.Table]:
