@@ -140,3 +140,46 @@ def test_nothing_is_overwritten(tmp_path: Path) -> None:
     done = das("init", "--from", table, "--out", tmp_path / "t.toml")
     assert done.exit_code == 2
     assert (tmp_path / "t.toml").read_text() == "mine"
+
+
+def test_names_and_areas_are_not_attributes_of_people(tmp_path: Path) -> None:
+    """Accents hide no word; what is the same for all people of each place is its name, or an area; a header that alone
+    has accents tells the encoding."""
+    draw = random.Random(5)
+    table = []
+    for _ in range(400):
+        p, m, s = draw.choice(("01", "02")), draw.choice(("1", "2")), draw.choice(("1", "2", "3"))
+        table.append({
+            "provincia": p, "nombre_provincia": f"Prov {p}", "municipio": m, "nombre_municipio": f"Villa {p} {m}",
+            "sección": s, "circunscripción": "C" + s, "litoral": "no" if m == "1" else "si",
+            "sexo": draw.choice("HM"), "edad": str(draw.randrange(90)),
+        })  # fmt: skip
+    path = written(tmp_path / "censo.csv", table, "latin-1", ";")
+    spec, said = drafted(path)
+    columns = spec["data"]["columns"]
+    assert spec["data"]["encoding"] == "latin-1"
+    assert columns["geography"] == {"Provincia": "provincia", "Municipio": "municipio", "Sección": "sección"}
+    assert columns["names"] == {"Provincia": "nombre_provincia", "Municipio": "nombre_municipio"}
+    assert columns["areas"] == {"Circunscripción": "circunscripción", "Litoral": "litoral"}
+    assert list(spec["schema"]["attributes"]) == ["sexo", "edad"]
+    assert "nombre_municipio (of municipio)" in said
+    asked, _ = drafted(path.rename(tmp_path / "again.csv"), "--geography", "provincia,municipio,sección")
+    assert asked["data"]["columns"] == columns
+    run = tmp_path / "run"
+    assert das("run", tmp_path / "again.toml", "--out", run, "--quiet", *BARE).exit_code == 0
+    assert "Villa 02 1" in das("tables", run, "--level", "Municipio", "--table", "T0").output
+
+
+@pytest.mark.parametrize("said", ["utf-8", "utf-16"])
+def test_a_header_in_another_encoding_is_told(tmp_path: Path, said: str) -> None:
+    """Its columns are not looked for under names that nobody gave them."""
+    path = written(
+        tmp_path / "t.csv", [{"village": "A", "educación": "si"}, {"village": "B", "educación": "no"}], "latin-1"
+    )
+    drafted(path)
+    text = (tmp_path / "t.toml").read_text(encoding="utf-8").replace('"latin-1"', f'"{said}"')
+    (tmp_path / "t.toml").write_text(text, encoding="utf-8")
+    done = das("run", tmp_path / "t.toml", "--out", tmp_path / "run", "--quiet", *BARE)
+    assert done.exit_code == 2
+    assert f"is not {said}" in done.output
+    assert 'encoding = "latin-1"' in done.output

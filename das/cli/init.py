@@ -11,7 +11,8 @@ from das.errors import UserError
 from das.files import profile
 from das.files.run_directory import write_text
 from das.spec import parse
-from das.spec.draft import Guess, draft, guess
+from das.spec.draft import draft
+from das.spec.guess import Guess, guess
 
 
 @click.command()
@@ -46,6 +47,8 @@ def _said(found: Guess, out: Path) -> list[str]:
     ]
     if found.areas:
         lines.append(f"  areas       {', '.join(c.name for c in found.areas)}")
+    if found.names:
+        lines.append(f"  names       {', '.join(f'{c.name} (of {level})' for level, c in found.names.items())}")
     if found.count is not None:
         lines.append(f"  count       {found.count.name}")
     lines += [f"  not used    {name}: {why}" for name, why in found.left.items()]

@@ -183,10 +183,10 @@ def batches(member: Member, layout: Layout, block_size: int = 1 << 22) -> Iterat
             raise InputError("has no records", where=member.name, remedy=AGAIN) from None
         other = InputError(f"{e}", where=member.name, remedy="the file must be delimited text")
         text = layout.encoding.lower() == "utf-8" and any(pa.types.is_string(t) for t in wanted.values())
-        fault = _mis_encoded(member, layout.encoding) if text else None  # bytes are of any encoding
+        fault = mis_encoded(member, layout.encoding) if text else None  # bytes are of any encoding
         raise fault or _first_fault(member, layout) or other from None
     except UnicodeError as e:
-        raise InputError(f"is not {layout.encoding} ({e})"[:300], where=member.name, remedy=_SAY) from None
+        raise not_in(member, layout.encoding, e) from None
 
 
 def _first_fault(member: Member, layout: Layout) -> InputError | None:
@@ -227,7 +227,12 @@ def refuse_encoding(member: Member, encoding: str) -> None:
                          remedy='say encoding = "utf-16" beside the path in the configuration')  # fmt: skip
 
 
-def _mis_encoded(member: Member, encoding: str) -> InputError | None:
+def not_in(member: Member, encoding: str, error: UnicodeError) -> InputError:
+    """For a text whose encoding leaves no line to point at."""
+    return InputError(f"is not {encoding} ({error})"[:300], where=member.name, remedy=_SAY)
+
+
+def mis_encoded(member: Member, encoding: str) -> InputError | None:
     """The first line that is no text of this encoding, which must keep line feeds as they are."""
     with member.open() as stream:
         for number, line in enumerate(stream, start=1):

@@ -22,7 +22,7 @@ import pyarrow.parquet
 from numpy.typing import NDArray
 
 from das.errors import InputError, SpecError
-from das.files.source import AGAIN, Layout, Member, batches, members, refuse_encoding, sources
+from das.files.source import AGAIN, Layout, Member, batches, members, mis_encoded, not_in, refuse_encoding, sources
 from das.model.columns import Columns
 from das.model.confidential import Confidential
 from das.model.names import Names
@@ -202,8 +202,15 @@ def _batches(member: Member, meaning: Columns, encoding: str) -> Iterator[tuple[
 def header(member: Member, encoding: str) -> tuple[str, list[str]]:
     """What separates the columns of a text, and their names."""
     refuse_encoding(member, encoding)
-    with member.open() as stream:
-        first = io.TextIOWrapper(stream, "utf-8-sig" if encoding == UTF_8 else encoding, "replace").readline(1 << 20)
+    try:
+        with member.open() as stream:
+            first = io.TextIOWrapper(stream, "utf-8-sig" if encoding == UTF_8 else encoding, "replace").readline(
+                1 << 20
+            )
+    except UnicodeError as error:
+        raise not_in(member, encoding, error) from None
+    if "\ufffd" in first and encoding == UTF_8 and (fault := mis_encoded(member, encoding)):
+        raise fault
     delimiter = max(",|\t;", key=first.count)
     try:
         return delimiter, next(csv.reader(io.StringIO(first), delimiter=delimiter), [])

@@ -1,9 +1,10 @@
 r"""Rounding that keeps margins which are no chain.
 
 A network keeps the sums over nested partitions (:mod:`das.rounding.controlled`). Those that cross them (age and
-occupation) it does not see, and the nearest integers lose rare levels: 300 cells of 0.2 become 300 zeros. So each sum :math:`g` of child :math:`c` has a *price*
-:math:`\pi_{cg}`, added to the cost of rounding up any of its cells, the multiplier of :math:`\sum_{k \in g} n_{ck} =
-\sum_{k \in g} x_{ck}` in the Lagrangian. At the right prices the sums hold as nearly as integers can. They are found by
+occupation) it does not see, and the nearest integers lose rare levels: 300 cells of 0.2 become 300 zeros. So each sum
+:math:`g` of child :math:`c` has a *price* :math:`\pi_{cg}`, added to the cost of rounding up any of its cells, the
+multiplier of :math:`\sum_{k \in g} n_{ck} = \sum_{k \in g} x_{ck}` in the Lagrangian. At the right prices the sums
+hold as nearly as integers can. They are found by
 a few rounds of
 
 .. math:: \pi_{cg} \mathrel{+}= \theta\, \frac{\sum_{k \in g} (n_{ck} - x_{ck})}{s_{cg}},
