@@ -43,12 +43,14 @@ def assess(spec: RunSpec, directory: RunDirectory, run: Assessed, progress: Prog
     errors by universe."""
     rows: dict[str, list[ErrorRow]] = {}
     tables: list[TableRow] = []
+    said = Opened(directory.release, spec, run.spine)
     for u in spec.universes:
         progress.stage(f"evaluate {u.name}", None)
         source = nmf.NmfReader(directory.nmf(u.name), run.spine)
         held = Published(source, u.plan.mechanism, run.published[u.name], _estimates(directory, u, run.spine))
         rows[u.name] = Rows(evaluate(run.truth[u.name], held, run.spine, u.schema))
-        tables += evaluate_tables(run.truth[u.name], run.published[u.name], run.spine, tables_of(u), run.areas)
+        tabulated = tables_of(u, said.assigned(u.name))
+        tables += evaluate_tables(run.truth[u.name], run.published[u.name], run.spine, tabulated, run.areas)
         errors_csv.write(directory.errors_of(u.name), rows[u.name], private=spec.run.private)
     folder, lowest, private = directory.errors.parent, run.spine.levels[-1], spec.run.private
     rows_csv.write_rows(folder / "tables.csv", TableRow, tables, private=private)

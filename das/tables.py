@@ -64,6 +64,10 @@ class Table:
         j = self.columns.index(column)
         return self.cell[self.indptr[j] : self.indptr[j + 1]]
 
+    def said(self, j: int) -> str:
+        """The label of column ``j`` where its table is not beside it: with what was made up by a rule."""
+        return self.labels[j] + _not_counted(self.assigned)
+
     @cached_property
     def _by_cell(self) -> sparse.csr_array:
         ones = np.ones(len(self.cell), dtype=np.int64)
@@ -105,7 +109,15 @@ def _said(table: Table, schema: Schema, assigned: Collection[str]) -> Table:
     resting = tuple(a for a in assigned if _rests(table, schema, a))
     if not resting:
         return table
-    return replace(table, title=f"{table.title} ({NOT_COUNTED}: {' and '.join(resting)} assigned)", assigned=resting)
+    return replace(table, title=table.title + _not_counted(resting), assigned=resting)
+
+
+def _not_counted(assigned: Collection[str]) -> str:
+    """
+    >>> _not_counted(["hhgq"]), _not_counted([])
+    (' (NOT COUNTED: hhgq assigned)', '')
+    """
+    return f" ({NOT_COUNTED}: {' and '.join(assigned)} assigned)" if assigned else ""
 
 
 def _rests(table: Table, schema: Schema, attribute: str) -> bool:

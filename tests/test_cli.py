@@ -168,7 +168,9 @@ def test_evaluate_takes_areas_of_ones_own(das: Das, copied: Path, tmp_path: Path
     blocks = spine.loc[spine["level"] == "Block", "geocode"].tolist()
     areas = tmp_path / "wards.csv"
     areas.write_text("area,block\n" + "".join(f"one,{b}\n" for b in blocks) + f"two,{blocks[0]}\n")
-    assert das("evaluate", copied, "--areas", areas).code == 0
+    shown = das("evaluate", copied, "--areas", areas)
+    assert shown.code == 0
+    assert all(text in shown.out for text in ("Errors of areas: wards", "P1", "H1", "RMSE", "tables.csv"))
     rows = pd.read_csv(tables)
     total = rows[(rows["column"] == "P0010001") & (rows["size"] == "all")].set_index("geography")
     assert total.loc["wards", "n"] == 2

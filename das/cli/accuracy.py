@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -11,13 +12,13 @@ from das.assessment import evaluate_run
 from das.cli.interruption import repeated, resumable
 from das.cli.options import PATH, config_argument, guarded, json_option, load, run_options, warn
 from das.comparing import compare_two
-from das.console import Live, compare_table, console, headline_table, two_table
+from das.console import Live, compare_table, console, headline_table, records_table, two_table
 from das.errors import UserError
 from das.evaluate import compared, headline
-from das.files import errors_csv
+from das.files import errors_csv, rows_csv
 from das.files.run_directory import RunDirectory, is_private, write_text
 from das.model.not_private import marked, marked_rows
-from das.model.result import Comparison
+from das.model.result import Comparison, TableRow
 from das.model.universe import PERSONS, called
 from das.post import open_release
 from das.report.compare import compare_page
@@ -29,7 +30,7 @@ from das.sweep import sweep as run_sweep
 @click.command()
 @click.argument("run_dir", type=PATH)
 @click.option("--areas", type=PATH, help="Areas of your own: a CSV file area,block, or a "
-              "block-assignment file of the Bureau. Their errors join tables.csv.")  # fmt: skip
+              "block-assignment file of the Bureau. Their errors are shown, and join tables.csv.")  # fmt: skip
 @json_option
 @guarded
 def evaluate(run_dir: Path, areas: Path | None, as_json: bool) -> None:
@@ -44,7 +45,22 @@ def evaluate(run_dir: Path, areas: Path | None, as_json: bool) -> None:
     else:
         warn(private)
         console().print(headline_table(headline(rows[PERSONS])))
-        click.echo(f"written: {RunDirectory(run_dir).errors}")
+        folder = RunDirectory(run_dir).errors.parent
+        if areas is not None:
+            console().print(
+                records_table(f"Errors of areas: {areas.stem} (confidential)", _of_areas(folder, areas.stem))
+            )
+        click.echo(f"written: {folder} (errors.csv, tables.csv, impossible.csv)")
+
+
+def _of_areas(folder: Path, kind: str) -> list[dict[str, Any]]:
+    """The first column of each published table over the areas of a kind; every other is in ``tables.csv``."""
+    firsts: dict[str, TableRow] = {}
+    for r in rows_csv.read_rows(folder / "tables.csv", TableRow, "errors of tables"):
+        if r.geography == kind and r.size == "all":
+            firsts.setdefault(r.table, r)
+    return [{"table": r.table, "column": r.label, "areas": r.n, "MAE": r.mae, "RMSE": r.rmse, "MAPE (%)": r.mape,
+             "bias": r.me} for r in firsts.values()]  # fmt: skip
 
 
 @click.command()

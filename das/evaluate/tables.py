@@ -109,7 +109,7 @@ class _Metrics:
         absolute, square, percent, algebraic, true, error = (sums[1:7] / n).tolist()
         two_to_five, over_five, over_200 = (int(x) for x in sums[7:])
         return TableRow(
-            self.geography, self.table.name, self.table.columns[j], self.table.labels[j], size, int(n), absolute,
+            self.geography, self.table.name, self.table.columns[j], self.table.said(j), size, int(n), absolute,
             square**0.5, percent, 100 * square**0.5 / true if true else None, algebraic, error, two_to_five,
             over_five, over_200, shares,
         )  # fmt: skip

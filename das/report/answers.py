@@ -52,6 +52,10 @@ class World:
         resting = [g.attribute for g in query.groupings if g.attribute in self.assigned and not g.is_total]
         return f"{query.title} ({NOT_COUNTED}: {' and '.join(resting)} assigned)" if resting else query.title
 
+    def is_exact(self, query: Query, level: str) -> bool:
+        """Whether the answers at ``level`` follow from what is published without noise there."""
+        return any(query.sums(self.schema.query(name)) for name in self.exact.get(level, ()))
+
 
 @dataclass(frozen=True, eq=False)
 class Answers:
@@ -143,10 +147,7 @@ def gather(spine: Spine, worlds: Sequence[World], room: int = ROOM, areas: Seque
             break
         kinds.append(a)
         sums = {w.name: a.histogram(w.published[spine.levels[-1]]) for w in worlds}
-        found += [
-            Answers(w.name, a.kind, q.name, q.title, tuple(q.captions()), sums[w.name].answer(q), None, None, False)
-            for w, q in chosen
-        ]
+        found += [across(w, q, a.kind, sums[w.name].answer(q), spine.levels[-1]) for w, q in chosen]
     return Shown(spine, tuple(found), tuple(whole), tuple(kinds))
 
 
@@ -169,9 +170,17 @@ def read(world: World, query: Query, level: str) -> Answers:
         m = world.noisy.read(level, same[0], 0, world.published[level].units)
         noisy, margins = m.values, _margins(world.plan, level, same[0], m.variance)
     published = world.published[level].answer(query)
-    exact = any(query.sums(world.schema.query(name)) for name in world.exact.get(level, ()))
+    exact = world.is_exact(query, level)
     return Answers(
         world.name, level, query.name, world.title(query), tuple(query.captions()), published, noisy, margins, exact
+    )
+
+
+def across(world: World, query: Query, kind: str, published: Ints, lowest: str) -> Answers:
+    """The answers of areas, sums of units of the ``lowest`` level, which were not measured themselves."""
+    exact = world.is_exact(query, lowest)
+    return Answers(
+        world.name, kind, query.name, world.title(query), tuple(query.captions()), published, None, None, exact
     )
 
 

@@ -155,6 +155,8 @@ def test_group_quarters_that_were_assigned_are_not_shown_as_counted(root: Path, 
         assert "Voting age (NOT COUNTED" not in page
         assert "a 0 there does not mean that nobody lives in such a place" in page
         assert "hhgq was assigned, not counted" in (release / "privacy.html").read_text()
+    errors = pd.read_csv(private / "confidential" / "evaluation" / "tables.csv", usecols=["table", "label"])
+    assert (errors["label"].str.endswith("(NOT COUNTED: hhgq assigned)") == (errors["table"] == "P5")).all()
 
 
 def test_a_seeded_run_says_that_it_is_not_private(seeded: Path, private: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 
 from das.accounting import margins
 from das.errors import InputError
+from das.model.areas import Areas
 from das.model.budget import Allocation, Mechanism, Neighbours, Plan
 from das.model.histogram import Histogram
 from das.model.measurement import Measurement
@@ -105,6 +107,16 @@ def test_margins_follow_the_variances_where_units_differ() -> None:
     q = 1 + 1 / 8 - np.sqrt((1 + 1 / 8) ** 2 - 1)  # 2 q / (1 - q)^2 = 8
     tail = [2 * q ** (m + 1) / (1 + q) for m in range(20)]
     assert geometric.margin[0] == next(m for m, t in enumerate(tail) if t <= 0.05)
+
+
+def test_areas_across_the_levels_say_what_was_assigned_and_what_is_exact() -> None:
+    across = Areas("Parish", np.array(["p"]), np.zeros(2, int), np.array([0, 2]))
+    assigned = replace(world(), assigned=("sex",), exact={"Land": ("age",), "Ward": ("age",)})
+    shown = gather(SPINE, [assigned], areas=[across])
+    said = {a.query: (a.title, a.exact) for a in shown.at("Parish")}
+    assert said == {a.query: (a.title, a.exact) for a in shown.at("Ward")}
+    assert said["sex"] == ("sex (NOT COUNTED: sex assigned)", False)
+    assert [said[q][1] for q in ("total", "age", "detailed")] == [True, True, False]
 
 
 def test_shapes_that_do_not_fit_are_refused() -> None:
