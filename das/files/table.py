@@ -97,9 +97,14 @@ def _joined(counted: pa.Table, meaning: Columns, blocks: Blocks) -> NDArray[np.i
     block = pc.index_in(counted.column(lowest), value_set=pa.array(codes, pa.string()))
     if block.null_count:
         lost = pc.unique(counted.column(lowest).filter(pc.is_null(block)))
-        raise InputError(f"{len(lost)} places of {lowest} are not among those of the persons, the first one "
-                         f"{lost[0].as_py()!r}", where=where,
-                         remedy="list every place in the persons' table, empty ones with a count of 0")  # fmt: skip
+        places = len(pc.unique(counted.column(lowest)))
+        raise InputError(
+            f"{len(lost)} of {places} places of {lowest} are not among those of the persons, such as {lost[0].as_py()!r}; "
+            f"theirs are such as {str(codes[0])!r}",
+            where=where,
+            remedy="write the codes alike, with data.columns.unique_within_parent and every level in both or in neither; "
+            "or list every place in the persons' table, empty ones with a count of 0",
+        )
     at = block.to_numpy().astype(np.int64)
     for level in meaning.geography:
         here = np.array(counted.column(level).to_pylist(), dtype=np.str_)

@@ -75,5 +75,5 @@ def _curve(rows: Sequence[Mapping[str, Any]]) -> str:
     ax.xaxis.set_minor_formatter(NullFormatter())
     ax.set_xlabel("δ")
     ax.set_ylabel("ε")
-    figures.finish(fig, ax, "ε at each δ, all records together")
+    figures.finish(fig, ax, "ε at each δ, for one record of each kind")
     return figures.svg(fig, "curve", "Epsilon against delta")

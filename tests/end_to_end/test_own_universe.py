@@ -276,7 +276,10 @@ def test_a_faulty_universe_is_refused_with_its_key(name: str) -> None:
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("09,B,1,own,2", "1 places of Municipality are not among those of the persons, the first one 'B-09'"),
+        (
+            "09,B,1,own,2",
+            "places of Municipality are not among those of the persons, such as 'B-09'; theirs are such as ",
+        ),
         ("01,B,7,own,2", "size is '7'"),
         ("01,B,,own,2", "values are missing: size in 1 of 37 rows"),
         ("01,B,1,own,-1", "n is -1"),

@@ -111,3 +111,16 @@ def test_a_loss_is_never_rounded_down(value: Any, shown: str) -> None:
 
 def test_a_long_fraction_is_also_told_roughly() -> None:
     assert approx("46066969010197/17508174012729") == "46066969010197/17508174012729 (about 2.63117)"
+
+
+def test_the_total_and_the_exact_figures_are_told_for_what_they_are() -> None:
+    """The total is of one record of each universe, not of all; what is exact is excepted from the promise."""
+    data = said()
+    text = " ".join(Page(privacy_page(data, "x")).text.split())
+    assert "one record of each together" in text
+    assert "a change of one record of each: persons, housing units." in text
+    assert "All records together" not in text
+    assert "as long as the exact figures stay what they are" in text
+    assert "A change that alters the exact figures shows in them" in text
+    data["outside_the_guarantee"] = []
+    assert "exact figures stay" not in Page(privacy_page(data, "x")).text
