@@ -278,7 +278,8 @@ def test_units_are_found_by_name_and_by_geoid(das: Das, towns: Path) -> None:
     assert codes("--level", "Block", "--geocode", "440070101012003") == [BLOCKS[0]]
     assert codes("--level", "County Subdivision", "--name", "PROVIDENCE") == ["4400759000"]
     found = json.loads(das(towns, "--name", "prov", "--json")[1])
-    assert found == [{"level": "County_Subdivision", "code": "4400759000", "name": "Providence city", "geoid": ""}]
+    assert found == [{"level": "County_Subdivision", "code": "4400759000", "name": "Providence city",
+                      "geoid": "4400759000"}]  # fmt: skip
     assert "440070101012004" in das(towns, "--geocode", "440070101012004")[1]
     assert das(towns, "--name", "Wonderland")[0] == 2
     code, _, err = das(towns, "--level", "Block", "--table", "P1", "--name", "Providence")
@@ -290,9 +291,10 @@ def test_areas_are_sums_of_their_blocks(das: Das, towns: Path, tmp_path: Path) -
     code, out, err = das(towns, "--level", "county_subdivision", "--table", "P2", "--names", "field")
     assert code == 0
     frame = pd.read_csv(io.StringIO(out), dtype={"GEOCODE": str}, keep_default_na=False)
-    assert list(frame)[:5] == ["GEOCODE", "NAME", "UNITS", "NOISE_SE", "P0020001"]
+    assert list(frame)[:6] == ["GEOCODE", "GEOID", "NAME", "UNITS", "NOISE_SE", "P0020001"]
+    assert frame["GEOID"].astype(str).tolist() == ["4400759000", "4400799999"]
     assert frame["UNITS"].tolist() == [2, 1]
-    assert frame.iloc[:, 4:].to_numpy().tolist() == [blocks[:2].sum().tolist(), blocks[2:].sum().tolist()]
+    assert frame.iloc[:, 5:].to_numpy().tolist() == [blocks[:2].sum().tolist(), blocks[2:].sum().tolist()]
     sigma_sq = 3  # both towns are whole block groups: rho 1/3, which costs sigma^2 = 3 a total
     assert frame["NOISE_SE"].tolist() == [round(sigma_sq**0.5, 1)] * 2
     assert "standard error of 'Total', the first column of P2" in err

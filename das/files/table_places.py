@@ -36,7 +36,8 @@ class Places:
     @staticmethod
     def of_areas(areas: Areas, noise: NDArray[np.float64]) -> Places:
         """``noise`` is the variance of each area's first column as it was measured."""
-        beside: dict[str, NDArray[np.generic]] = {NAME: areas.called} if areas.called.any() else {}
+        known = {GEOID: areas.geoids, NAME: areas.called}
+        beside: dict[str, NDArray[np.generic]] = {c: texts for c, texts in known.items() if texts.any()}
         return Places(areas.codes, beside | {UNITS: np.bincount(areas.area), NOISE_SE: _error(noise)})
 
     def with_noise(self, columns: Sequence[str], noise: NDArray[np.float64]) -> Places:

@@ -48,6 +48,20 @@ class Areas:
         """The name of each area, empty where there is none."""
         return blank(len(self.codes)) if self.names is None else self.names
 
+    @property
+    def geoids(self) -> NDArray[np.str_]:
+        """The Bureau's identifier of each area, empty where its code is none: kinds of which TIGER has files, by the number
+        of digits.
+
+        >>> one = np.zeros(1, dtype=int)
+        >>> [
+        ...     Areas(k, np.array([c]), one, one).geoids[0]
+        ...     for k, c in (("Place", "4459000"), ("Place", "7"), ("Ward", "4459000"))
+        ... ]
+        [np.str_('4459000'), np.str_(''), np.str_('')]
+        """
+        return np.where(np.strings.str_len(self.codes) == GEOID_DIGITS.get(self.kind, -1), self.codes, "")
+
     def title(self, area: int) -> str:
         """How a page calls an area: its name and, in brackets, its code; its code where it has no name."""
         name, code = str(self.called[area]), str(self.codes[area])
@@ -98,6 +112,9 @@ class Areas:
         called = None if names is None else names.at(codes[kept])
         return Areas(kind, codes[kept], area.astype(np.int64), inside.astype(np.int64), called)
 
+
+#: How long the GEOIDs of areas are: state and place; state, county and subdivision; state and district.
+GEOID_DIGITS = {"Place": 7, "County_Subdivision": 10, "CD": 4, "SLDU": 5, "SLDL": 5}
 
 #: Fields whose codes are unique only in another, whose code stands before theirs.
 INSIDE = {"Place": "State", "CD": "State", "SLDU": "State", "SLDL": "State", "VTD": "County"}
