@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path
@@ -32,9 +33,14 @@ _LATE = {
 def load_spec(path: Path | str, overrides: Sequence[str] = (), *, note: Callable[[str], None] | None = None) -> RunSpec:
     """The checked specification of a TOML file, or of a configuration that comes with das, by its name
     (``pl94-2010``); ``overrides`` are ``dotted.key=value``. ``note`` is told what was read otherwise than written."""
+    from das.errors import SpecError
     from das.files.packaged import configuration
     from das.spec import parse
 
+    if isinstance(overrides, str) or not all(isinstance(o, str) for o in overrides):
+        raise SpecError(
+            "overrides are a list of texts", where="load_spec", remedy='write for instance ["budget.rho=1/2"]'
+        )
     text, folder = configuration(Path(path))
     return parse(text, where=str(path), overrides=overrides, folder=folder, note=note)
 
@@ -43,7 +49,7 @@ def run(
     spec: RunSpec,
     out: Path | str,
     *,
-    paths: Sequence[Path | str] = (),
+    paths: Path | str | Sequence[Path | str] = (),
     workers: int = 1,
     resume: bool = False,
     accept_spent: bool = False,
@@ -56,10 +62,17 @@ def run(
     drawn, and states both spendings. A run that the machine has not the memory for is refused before anything is measured,
     but with ``ignore_memory``.
     """
+    from das.errors import UserError
+    from das.model.not_private import WARNING
     from das.pipeline import run as run_pipeline
+    from das.spec import RunSpec
 
-    inputs = [Path(p) for p in paths]
-    return run_pipeline(spec, Path(out), paths=inputs, workers=workers, resume=resume, accept_spent=accept_spent)
+    if not isinstance(spec, RunSpec):
+        raise UserError("this is no specification", where=f"run: {spec!r}", remedy="give das.load_spec(...) of it")
+    if spec.run.seed is not None:
+        warnings.warn(WARNING, stacklevel=2)
+    return run_pipeline(spec, Path(out), paths=[Path(p) for p in ([paths] if isinstance(paths, str | Path) else paths)],
+                        workers=workers, resume=resume, accept_spent=accept_spent, ignore_memory=ignore_memory)  # fmt: skip
 
 
 def __getattr__(name: str) -> object:

@@ -11,7 +11,8 @@ from das import dictionary
 from das.errors import InputError
 from das.files import microdata_reading, nmf_frame
 from das.files import spine as spine_file
-from das.files.run_directory import read_text
+from das.files.run_directory import is_private, read_text
+from das.model.not_private import CELL, COLUMN
 from das.model.schema import Schema
 from das.model.universe import PERSONS
 from das.spec import RunSpec, parse
@@ -36,12 +37,19 @@ def read_nmf(
     and ``variance`` (or ``sign``). Otherwise one row for each unit and query, lists in ``value``.
 
     Codes and labels are those of the release's specification. Where there is none, give the ``schema``, or a published
-    one that has these attributes is taken; groups of any other are numbered.
+    one that has these attributes is taken; groups of any other are numbered. Rows of a seeded run have a column
+    ``NOT PRIVATE``.
     """
     if schema is None and (release := _release(Path(path))) is not None:
         name = Path(path).resolve().name.removeprefix("nmf").removeprefix("-") or PERSONS
         schema = next((u.schema for u in _spec(release).universes if u.name == name), _spec(release).persons.schema)
-    return nmf_frame.read_nmf(path, level, query, geocode, tidy=tidy, schema=schema, kind=kind)
+    if (
+        geocode is not None
+        and not isinstance(geocode, str)
+        and (isinstance(geocode, int) or not all(isinstance(g, str) for g in geocode))
+    ):
+        raise InputError(f"geocode: {geocode!r} is not text", where=path, remedy='codes are text, such as "04"')
+    return _marked(nmf_frame.read_nmf(path, level, query, geocode, tidy=tidy, schema=schema, kind=kind), path)
 
 
 def read_microdata(path: Path | str, *, labels: bool = False) -> pd.DataFrame:
@@ -49,9 +57,9 @@ def read_microdata(path: Path | str, *, labels: bool = False) -> pd.DataFrame:
 
     ``path`` is a folder of parts, one part, a pipe-delimited microdata file, or a run or release folder, of
     which the persons are taken. With ``labels`` the coded columns hold words in place of codes; the file must then lie
-    in its release, which says what they mean.
+    in its release, which says what they mean. Rows of a seeded run have a column ``NOT PRIVATE``.
     """
-    frame = microdata_reading.read_frame(path)
+    frame = _marked(microdata_reading.read_frame(path), path)
     if not labels:
         return frame
     release = _release(Path(path))
@@ -66,6 +74,11 @@ def read_microdata(path: Path | str, *, labels: bool = False) -> pd.DataFrame:
         if (entry.kind, entry.file) == ("code", file):
             words.setdefault(entry.column, {})[entry.code] = entry.label
     return frame.assign(**{c: frame[c].cat.rename_categories(said) for c, said in words.items() if c in frame})
+
+
+def _marked(frame: pd.DataFrame, path: Path | str) -> pd.DataFrame:
+    release = _release(Path(path))
+    return frame if release is None or is_private(release) else frame.assign(**{COLUMN: CELL})
 
 
 def _release(path: Path) -> Path | None:

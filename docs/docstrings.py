@@ -6,6 +6,7 @@ import inspect
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import is_dataclass
+from enum import Enum
 from importlib import import_module
 from typing import Any
 
@@ -94,7 +95,9 @@ def _signature(name: str, thing: Any) -> str:
 
 
 def _arguments(thing: Any) -> str:
-    """Names and defaults, without types: what a reader types."""
+    """Names and defaults, without types: what a reader types. Of an enumeration its values."""
+    if inspect.isclass(thing) and issubclass(thing, Enum):
+        return f"({' | '.join(repr(m.value) for m in thing)})"
     try:
         parts = list(inspect.signature(thing).parameters.values())
     except ValueError:

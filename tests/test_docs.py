@@ -22,6 +22,15 @@ EVERY = [ROOT / "README.md", *PAGES]
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 
 
+def test_formulas_have_no_escaped_punctuation() -> None:
+    """Where a repository shows Markdown, a backslash before punctuation is taken away before the formula is set: the
+    thin space of LaTeX is printed as a comma there, and a set of braces vanishes."""
+    for page in EVERY:
+        text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+        formulas = re.findall(r"\$\$.+?\$\$|\$[^$\n]+\$", re.sub(r"`[^`\n]*`", "", text), re.DOTALL)
+        assert [f for f in formulas if re.search(r"\\[^\w\s]", f)] == [], page.name
+
+
 # --- the reference of the configuration -----------------------------------------------------------------------
 
 

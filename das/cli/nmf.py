@@ -11,7 +11,7 @@ from das.cli.options import PATH, guarded, json_option, warn
 from das.console import console, records_table
 from das.files import nmf_frame
 from das.files.run_directory import is_private, release_of
-from das.model.not_private import CELL, COLUMN, marked, marked_rows
+from das.model.not_private import marked, marked_rows
 from das.reading import read_nmf
 from das.verify import check as check_files
 
@@ -47,8 +47,6 @@ def summary(path: Path, as_json: bool) -> None:
 def show(path: Path, level: str, query: str | None, geocode: tuple[str, ...], constraints: bool, as_json: bool) -> None:
     """Rows as CSV, one for each answer, with codes and labels. Those of a seeded run have a column more, which says so."""
     frame = read_nmf(path, level, query, geocode or None, kind="Constraint" if constraints else "DPQuery")
-    if not is_private(path):
-        frame[COLUMN] = CELL
     text = frame.to_json(orient="records", force_ascii=False) + "\n" if as_json else frame.to_csv(index=False)
     click.echo(text, nl=False)
 

@@ -136,7 +136,7 @@ class Modes:
         """The matrix of an operator on some cells: ``(..., modes, d, d) -> (..., m, m)``.
 
         Along a plain axis an operator with values c (constant) and e (contrast) has entries
-        :math:`e\\,[i = j] + (c - e)/n`.
+        :math:`e [i = j] + (c - e)/n`.
         """
         place = self.place[cell]
         level = np.unravel_index(place, (self.d, *self.sizes))

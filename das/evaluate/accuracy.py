@@ -3,7 +3,7 @@ r"""Errors of noisy measurements, published counts and unbiased estimates, by le
 For each level and query, over all (unit, answer) pairs with error :math:`e = \text{published} - \text{true}`:
 MAE, RMSE, bias :math:`\bar e` with an interval (:mod:`das.evaluate.bias`), quantiles of :math:`|e|`, and over all
 pairs :math:`1 - \sum |e| / 2N` with :math:`N` the true total of the level (JASON JSR-19-2F, section 6.1).
-Percent errors are the Bureau's (docs/evaluation.md): :math:`100\,e/t` where the true count :math:`t > 0`, 0 where
+Percent errors are the Bureau's (docs/evaluation.md): :math:`100 e/t` where the true count :math:`t > 0`, 0 where
 both are 0, and :math:`\pm 200` where only the true one is.
 """
 

@@ -14,7 +14,7 @@ The evidence :math:`\Lambda = \operatorname{logit} p + \sum_i r_i (2 u_i - 1)` a
 published is an :math:`\ell`-fold sum. We evaluate it through
 
 .. math:: \operatorname{expit}(x) = \tfrac12 + \tfrac12 \tanh(x/2), \qquad
-          \tanh(x) = \int_0^\infty \frac{\sin(\omega x)}{\sinh(\pi\omega/2)} \, d\omega,
+          \tanh(x) = \int_0^\infty \frac{\sin(\omega x)}{\sinh(\pi\omega/2)} d\omega,
 
 so that, the noise being independent, with :math:`\varphi_i(\omega) = E[e^{i\omega r_i(2u_i - 1)}]`
 

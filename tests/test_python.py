@@ -1,0 +1,77 @@
+"""The functions that a notebook calls: what they take, refuse, pass on, and say of a seeded run."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import das
+from das import pipeline
+from das.errors import SpecError, UserError
+from das.files import simulate_2010
+from das.model.not_private import CELL, COLUMN
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("python") / "data"
+    simulate_2010.write(folder, seed=1, states=1, persons=1000)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def seeded(data: Path) -> Path:
+    """A seeded run, of one input that is not in a list."""
+    spec = das.load_spec("pl94-2010", ["run.seed=7", "output.report=false"])
+    with pytest.warns(UserWarning, match=COLUMN) as said:
+        das.run(spec, data.parent / "seeded", paths=data)
+    assert [w.filename for w in said] == [__file__]
+    return data.parent / "seeded"
+
+
+def test_every_row_of_a_seeded_run_says_so(seeded: Path) -> None:
+    release = seeded / "release"
+    frames = [das.read_nmf(p, level="County", query="total") for p in (seeded, release, release / "nmf")]
+    parts = release / "microdata" / "persons"
+    frames += [das.read_microdata(p) for p in (seeded, parts, parts / "part-00000.parquet")]
+    frames += [das.read_nmf(seeded, tidy=False), das.read_microdata(seeded, labels=True)]
+    for frame in frames:
+        assert len(frame)
+        assert frame.columns[-1] == COLUMN
+        assert set(frame[COLUMN]) == {CELL}
+
+
+def test_a_private_run_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pipeline, "run", lambda *a, **k: None)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        das.run(das.load_spec("pl94-2010"), "out")
+
+
+def test_every_argument_reaches_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    got: dict[str, Any] = {}
+    monkeypatch.setattr(pipeline, "run", lambda spec, out, **given: got.update(given))
+    asked = {"workers": 3, "resume": True, "accept_spent": True, "ignore_memory": True}
+    das.run(das.load_spec("pl94-2010"), "out", paths="ri.zip", **asked)
+    assert got == {"paths": [Path("ri.zip")], **asked}
+
+
+@pytest.mark.parametrize("overrides", ["budget.rho=1/2", {("budget.rho", 0.5): 1}, [("budget.rho", 0.5)], [0.5]])
+def test_overrides_that_are_no_list_of_texts_are_refused(overrides: Any) -> None:
+    with pytest.raises(SpecError, match=r'list of texts[\s\S]*"budget.rho=1/2"'):
+        das.load_spec("pl94-2010", overrides)
+
+
+def test_the_name_of_a_configuration_is_no_specification(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"'pl94-2010'[\s\S]*das.load_spec"):
+        das.run("pl94-2010", tmp_path / "out")  # type: ignore[arg-type]
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("geocode", [44, [44]])
+def test_a_code_is_text(geocode: Any, seeded: Path) -> None:
+    with pytest.raises(UserError, match='codes are text, such as "04"'):
+        das.read_nmf(seeded, level="State", geocode=geocode)
