@@ -14,6 +14,7 @@ from das.assessment import published_of, truth_of
 from das.errors import InputError, UserError
 from das.files import boundaries, run_directory
 from das.files.run_directory import release_of
+from das.model.areas import Areas
 from das.model.labels import NOT_COUNTED, level_words
 from das.model.spelling import named
 from das.model.universe import Universe
@@ -35,7 +36,8 @@ SAYS = {
 
 @dataclass(frozen=True)
 class Wanted:
-    """What of a run is drawn: the ``answer`` (a label or its number from 1) to ``query`` at ``level``."""
+    """What of a run is drawn: the ``answer`` (a label or its number from 1) to ``query`` at ``level``, which may be a kind of
+    areas across the levels."""
 
     level: str
     query: str = "total"
@@ -52,13 +54,19 @@ def choropleth(run: Path, wanted: Wanted, file: Path, key: str | None = None) ->
     opened = open_release(release_of(run))
     u = next(x for x in opened.spec.universes if x.name == named(wanted.universe, [x.name for x in opened.spec.universes],
                                                                "universe", "--universe"))  # fmt: skip
-    level = named(wanted.level, list(opened.spine.levels), "level", "--level")
-    found = release_report.answers(opened, published_of(opened, [u.name]), u, level, wanted.query)
-    i = _answer(found, wanted.answer)
-    values = _values(run, u, found, i, wanted.show)
+    known = {a.kind: a for a in opened.areas()}
     spine = opened.spine
-    held = boundaries.read(file, spine.geoids(level), spine.codes[spine.index(level)], key)
-    units = [spine.title(level, k) for k in range(spine.units(level))]
+    level = named(wanted.level, [*spine.levels, *known], "level", "--level")
+    areas = known.get(level)
+    found = release_report.answers(opened, published_of(opened, [u.name]), u, areas or level, wanted.query)
+    i = _answer(found, wanted.answer)
+    values = _values(run, u, found, i, wanted.show, areas)
+    if areas is None:
+        held = boundaries.read(file, spine.geoids(level), spine.codes[spine.index(level)], key)
+        units = [spine.title(level, k) for k in range(spine.units(level))]
+    else:
+        held = boundaries.read(file, areas.geoids, areas.codes, key)
+        units = [areas.title(k) for k in range(len(areas))]
     what = found.labels[i] if len(found.labels) > 1 else "Total"
     if NOT_COUNTED in found.title:
         what = f"{what} of {found.title}"
@@ -94,7 +102,7 @@ def _answer(found: Answers, answer: str | None) -> int:
     return same[0]
 
 
-def _values(run: Path, u: Universe, found: Answers, i: int, show: Show) -> NDArray[np.float64]:
+def _values(run: Path, u: Universe, found: Answers, i: int, show: Show, areas: Areas | None) -> NDArray[np.float64]:
     if show == "count":
         return found.published[:, i].astype(np.float64)
     if show == "margin":
@@ -102,8 +110,11 @@ def _values(run: Path, u: Universe, found: Answers, i: int, show: Show) -> NDArr
             raise InputError(f"{found.query!r} was not measured at {found.level!r}: there is no margin to draw",
                              where="--query", remedy="`das nmf summary` lists what was measured")  # fmt: skip
         return np.where(found.measured, found.margin, np.nan)
-    truth = truth_of(run)[1][u.name][found.level].open("for a map in confidential/").answer(u.schema.query(found.query))
-    return (found.published[:, i] - truth[:, i]).astype(np.float64)
+    opened, known = truth_of(run)
+    level = found.level if areas is None else opened.spine.levels[-1]
+    truth = known[u.name][level].open("for a map in confidential/")
+    true = (truth if areas is None else areas.histogram(truth)).answer(u.schema.query(found.query))
+    return (found.published[:, i] - true[:, i]).astype(np.float64)
 
 
 def _lacks(opened: Opened, level: str, held: boundaries.Boundaries, units: list[str]) -> list[str]:

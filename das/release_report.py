@@ -12,9 +12,10 @@ from typing import Any
 from das.accounting import margins
 from das.files import run_directory
 from das.files import statement as privacy_statement
+from das.model.areas import Areas
 from das.model.histogram import Histogram
 from das.post import Opened
-from das.report.answers import Answers, Shown, World, gather, read
+from das.report.answers import Answers, Shown, World, across, gather, read
 from das.report.facts import facts
 from das.report.release_figures import Measured
 from das.report.release_page import release_html
@@ -30,10 +31,18 @@ def shown(release: Opened, published: Mapping[str, Mapping[str, Histogram]]) -> 
 
 
 def answers(
-    release: Opened, published: Mapping[str, Mapping[str, Histogram]], universe: Universe, level: str, query: str
+    release: Opened,
+    published: Mapping[str, Mapping[str, Histogram]],
+    universe: Universe,
+    level: str | Areas,
+    query: str,
 ) -> Answers:
-    """The answers to one query at one level, as the pages have them."""
-    return read(_world(release, universe, published[universe.name]), universe.schema.query(query), level)
+    """The answers to one query at one level, or of areas across the levels, as the pages have them."""
+    world, asked = _world(release, universe, published[universe.name]), universe.schema.query(query)
+    if isinstance(level, str):
+        return read(world, asked, level)
+    lowest = release.spine.levels[-1]
+    return across(world, asked, level.kind, level.histogram(world.published[lowest]).answer(asked), lowest)
 
 
 def _world(release: Opened, u: Universe, published: Mapping[str, Histogram]) -> World:

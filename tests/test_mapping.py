@@ -131,6 +131,22 @@ def test_errors_are_those_of_the_evaluation_and_stay_confidential(run, counties,
         mapping.choropleth(run / "release", Wanted("County", show="error"), file)
 
 
+def test_areas_across_the_levels_are_drawn_as_well(run, tmp_path) -> None:  # type: ignore[no-untyped-def]
+    areas = pd.read_parquet(run / "release" / "areas.parquet", filters=[("kind", "==", "Place")])
+    blocks = pd.read_csv(run / "release" / "tables" / "P1_Block.csv", dtype={"GEOCODE": str})
+    places = areas.merge(blocks, left_on="geocode", right_on="GEOCODE").groupby("area")["P0010001"].sum()
+    file = boundaries(tmp_path / "p.geojson", places.index.tolist(), column="GEOID10")
+    assert mapping.choropleth(run / "release", Wanted("place"), file).values.tolist() == places.tolist()
+    error = mapping.choropleth(run, Wanted("Place", show="error"), file)
+    rows = pd.read_csv(run / "confidential" / "evaluation" / "tables.csv")
+    row = rows.query("geography == 'Place' and column == 'P0010001' and size == 'all'").iloc[0]
+    assert np.abs(error.values).mean() == pytest.approx(row["mae"])
+    assert error.confidential
+    assert "NOT COUNTED" in mapping.choropleth(run, Wanted("Place", "hhgq", "2"), file).title
+    with pytest.raises(InputError, match="not measured at 'Place'"):
+        mapping.choropleth(run, Wanted("Place", show="margin"), file)
+
+
 def test_mistakes_are_told_with_what_there_is(run, counties, tmp_path) -> None:  # type: ignore[no-untyped-def]
     file = boundaries(tmp_path / "c.geojson", counties)
     other = boundaries(tmp_path / "o.geojson", ["1", "2"])

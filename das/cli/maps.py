@@ -17,7 +17,7 @@ from das.model.not_private import marked
 @click.command("map")
 @click.argument("run", type=PATH)
 @click.option("--boundaries", type=PATH, required=True, help="GeoPackage, GeoJSON or shapefile, with GEOIDs.")
-@click.option("--level", required=True, help="Such as County.")
+@click.option("--level", required=True, help="Such as County, or areas across the levels, such as Place.")
 @click.option("--show", type=click.Choice(("count", "margin", "error")), default="count", show_default=True,
               help="Published counts, margins of the noise, or errors (confidential).")  # fmt: skip
 @click.option("--query", default="total", show_default=True, help="Such as hispanic.")
