@@ -9,7 +9,8 @@ a few rounds of
 
 .. math:: \pi_{cg} \mathrel{+}= \theta\, \frac{\sum_{k \in g} (n_{ck} - x_{ck})}{s_{cg}},
 
-with :math:`s_{cg}` how many cells a price of 1 would turn; the best rounding of all rounds is kept. Each is one that the
+with :math:`s_{cg}` how many cells a price of 1 would turn, and a shorter :math:`\theta` after each round that made
+it worse; the best rounding of all rounds is kept. Each is one that the
 network could have given without prices: floors and ceilings, and every constraint exact. Where rounding alone leaves
 the sums well within the noise that they were measured with, as among a few children of few persons, that is enough.
 """
@@ -27,10 +28,11 @@ from das.model.solution import Solution, Status
 
 Array = NDArray[np.float64]
 
-ROUNDS = 16  #: at most; each is a network
+ROUNDS = 24  #: at most; each is a network
 _APART = 1.0  # cells of one fraction turn one after another, not all at one price
 _GOLDEN = (5**0.5 - 1) / 2
 _STEP = 0.8  # of the way, shared by the partitions
+_SHORTER = 0.6  # the step of what has gone too far, as where many children share a parent
 
 
 @dataclass(frozen=True)
@@ -61,16 +63,18 @@ def priced(
     prices = [np.zeros_like(t) for t in turns]
     apart = _APART * (np.arange(x.size) * _GOLDEN % 1 - 0.5).reshape(x.shape)
     off, least = _off(np.asarray(best.x, dtype=float) - x, parts, margins)
-    for k in range(ROUNDS):
+    step, before = _STEP / len(parts), least
+    for _ in range(ROUNDS):
         if all((np.abs(o) <= m.close).all() for o, m in zip(off, margins, strict=True)):
             break
-        step = _STEP / len(parts) / (1 + k / ROUNDS)
         for price, o, t in zip(prices, off, turns, strict=True):
             price += step * np.where(np.abs(o) > 0.5, o, 0.0) / t
         found = rounded(np.sum([price[:, p] for price, p in zip(prices, parts, strict=True)], axis=0) + apart)
         off, here = _off(np.asarray(found.x, dtype=float) - x, parts, margins)
         if here < least:
             best, least = found, here
+        step *= _SHORTER if here > before else 1.0
+        before = here
     return best
 
 

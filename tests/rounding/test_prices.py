@@ -78,3 +78,18 @@ def test_margins_that_nest_are_kept_by_the_network() -> None:
     assert off[0] < 1
     assert off[1] < 1
     assert off[2] <= 6  # by prices
+
+
+def test_many_children_that_share_alike_do_not_overshoot() -> None:
+    """What one of nine children gives up, the other eight take: steps that suit one child are too long for all."""
+    share = np.arange(1.0, 10.0) / 45
+    _, bounds = family(len(share), True)
+    parent = np.random.default_rng(8).poisson(0.6, SCHEMA.cells).astype(np.int64)
+    cell = np.flatnonzero(parent)
+    e = Estimate(0, cell, parent[cell], share[:, None] * parent[cell], Certificate())
+    queries = [SCHEMA.query(name) for name in SIZES]
+    rounded, _ = round_estimate(e, bounds, [], margins=[Margin(q, 1.0) for q in queries])
+    for q in queries:
+        exact = np.stack([np.bincount(q.index[cell], weights=row, minlength=q.answers) for row in e.x])
+        off = np.abs(rounded.answer(q) - exact)
+        assert off.mean() < 0.7
