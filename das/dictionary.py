@@ -33,10 +33,7 @@ FILES = (
     ("privacy.html", "the privacy statement, for people"),
     ("ledger.jsonl", "one line for every draw of noise, written before it was made (not of another publisher's)"),
     ("report.html", "look up a place: its published counts, its noisy measurements, and their intervals"),
-    (
-        "worse-than-measured.json",
-        "queries whose published counts are further off than their noise explains; [] is good",
-    ),
+    ("worse-than-measured.json", "measured queries whose published counts are further off than their noise explains"),
     (NAME, "this file"),
     ("spine.parquet", "the tree of places, root first"),
     (areas.NAME, "the areas off the tree that the input knew, with the units of the lowest level in each; if any"),

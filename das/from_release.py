@@ -5,7 +5,6 @@ Like ``das.post``, nothing here can see the truth.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import asdict, dataclass, field, replace
@@ -34,6 +33,7 @@ from das.version import __version__
 #: What post-processing makes: published histograms and certificates, by universe and level.
 Made = tuple[Mapping[str, Mapping[str, Histogram]], Mapping[str, Mapping[str, Certificates]]]
 MISFITS = "worse-than-measured.json"  #: in a release: see :mod:`das.residuals`
+WORSE = "worse_than_measured"  #: the list in it
 #: The parts of a specification that say nothing of what is measured.
 AFTERWARDS = ("estimation", "rounding", "output")
 
@@ -160,7 +160,7 @@ def post_process(opened: Opened, out: Path, pool: Executor, stages: Stages, prog
     published = {name: r.histograms for name, r in results.items()}
     with stages("residuals"):
         found = _misfits(opened, published)
-        run_directory.write_text(out / MISFITS, json.dumps([asdict(m) for m in found], indent=1) + "\n")
+        run_directory.write_json(out / MISFITS, marked({WORSE: [asdict(m) for m in found]}, opened.spec.run.private))
     if opened.spec.output.report:
         with stages("report of the release"):
             progress.stage("report of the release", None)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import resource
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from time import perf_counter
+
+from das.files.machine import peak
 
 
 @dataclass
@@ -20,15 +20,10 @@ class Stages:
     def __call__(self, name: str) -> Iterator[None]:
         began = perf_counter()
         yield
-        self.done.append({"name": name, "seconds": round(perf_counter() - began, 3), "peak_mb": _peak_mb()})
+        self.done.append(
+            {"name": name, "seconds": round(perf_counter() - began, 3), "peak_mb": round(peak() / (1 << 20), 1)}
+        )
 
     @property
     def seconds(self) -> float:
         return sum(float(s["seconds"]) for s in self.done)
-
-
-def _peak_mb() -> float:
-    """The most memory that this process, or a worker that has ended, has held."""
-    unit = 1 << 20 if sys.platform == "darwin" else 1 << 10
-    own, children = (resource.getrusage(w).ru_maxrss for w in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-    return round(max(own, children) / unit, 1)

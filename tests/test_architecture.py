@@ -40,7 +40,7 @@ LAYERS: Mapping[str, set[str]] = {
     "report": VALUES | {"accounting"},  # epsilon beside rho, on the axes of a sweep
     "files": VALUES | {"microdata", "tables"},  # what is written is a stage's value
     "engine": VALUES,
-    "stages": VALUES,
+    "stages": VALUES | {"files"},  # memory is what the system says in a file
     "seal": VALUES | {"files", "report", "version"},  # the statement digests what is beside it
     "dictionary": VALUES | {"spec", "files", "tables"},
     "reading": VALUES | {"spec", "files", "dictionary"},

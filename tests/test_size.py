@@ -42,7 +42,7 @@ def test_memory_is_foretold_within_two(own: tuple[Path, Path], tmp_path: Path) -
     command = [sys.executable, "-m", "das", "run", str(own[0]), "--data", str(own[1]), "--out", str(out), "--quiet"]
     subprocess.run(command, check=True, capture_output=True)
     stages = json.loads((out / "manifest.json").read_text(encoding="utf-8"))["stages"]
-    measured = max(s["peak_mb"] for s in stages) * 1e6
+    measured = max(s["peak_mb"] for s in stages) * (1 << 20)
     assert measured / 2 <= sizes(own).memory <= 2 * measured
 
 
@@ -81,3 +81,10 @@ def test_check_says_the_size(own: tuple[Path, Path], capsys: pytest.CaptureFixtu
         assert not stop.value.code
         found = json.loads(capsys.readouterr().out)["sizes"]
         assert [(s["cells"], s["with_data"]) for s in found] == [(int(np.prod(list(LARGE.values()))), with_data)]
+
+
+def test_the_peak_is_that_of_the_run_and_not_of_who_started_it() -> None:
+    held = np.ones(60_000_000)  # 480 MB
+    script = "from das.files.machine import peak; print(peak())"
+    done = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True)
+    assert 1e6 < int(done.stdout) < held.nbytes / 2

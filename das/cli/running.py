@@ -20,7 +20,7 @@ from das.console import Live, console, headline_table, plan_table
 from das.engine import Silent
 from das.errors import UserError
 from das.evaluate import headline
-from das.files.run_directory import is_private, release_of
+from das.files.run_directory import is_private, read_json, release_of
 from das.from_release import AFTERWARDS, Outcome
 from das.model.not_private import CELL, COLUMN, PLANNED, marked
 from das.model.universe import PERSONS
@@ -112,7 +112,7 @@ def _time(seconds: float) -> str:
 def _worse(outcome: Outcome) -> list[dict[str, Any]]:
     """What is published worse than it was measured, as the release says."""
     path = outcome.directory.release / from_release.MISFITS
-    return list(json.loads(path.read_text(encoding="utf-8"))) if path.is_file() else []
+    return list(read_json(path)[from_release.WORSE]) if path.is_file() else []
 
 
 def _say_worse(outcome: Outcome) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import resource
+import sys
 from pathlib import Path
 
 
@@ -18,3 +20,18 @@ def memory() -> float | None:
         except (OSError, ValueError):
             continue
     return own
+
+
+def peak() -> int:
+    """The most bytes that this process, or a worker that has ended, has held.
+
+    Linux tells it of this program in ``VmHWM``; its ``getrusage`` begins at what the process held that started it.
+    """
+    unit = 1 if sys.platform == "darwin" else 1 << 10
+    own, children = (resource.getrusage(w).ru_maxrss * unit for w in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    try:
+        status = dict(x.split(":", 1) for x in Path("/proc/self/status").read_text(encoding="ascii").splitlines())
+        own = int(status["VmHWM"].split()[0]) << 10
+    except (OSError, ValueError, KeyError):
+        pass
+    return max(own, children)
