@@ -118,7 +118,8 @@ def _worlds(folder: Path) -> list[tuple[str, str, list[Path]]]:
 
 def _without_passes(text: str) -> str:
     head, _, tail = text.partition("[estimation.passes]")
-    return head + tail[tail.index("\n[") :]
+    _, bracket, rest = tail.partition("\n[")
+    return head + bracket + rest
 
 
 def people(persons: int, sizes: Mapping[str, int], seed: int = 1) -> pd.DataFrame:
