@@ -69,6 +69,13 @@ class Table:
         return self.labels[j] + _not_counted(self.assigned)
 
     @cached_property
+    def masks(self) -> NDArray[np.bool_]:
+        """Whether each column counts each cell, ``(columns, cells)``."""
+        out = np.zeros((len(self.columns), self.cells), dtype=bool)
+        out[np.repeat(np.arange(len(self.columns)), np.diff(self.indptr)), self.cell] = True
+        return out
+
+    @cached_property
     def _by_cell(self) -> sparse.csr_array:
         ones = np.ones(len(self.cell), dtype=np.int64)
         return sparse.csc_array((ones, self.cell, self.indptr), shape=(self.cells, len(self.columns))).tocsr()

@@ -50,6 +50,7 @@ LAYERS: Mapping[str, set[str]] = {
     "post": VALUES | {"spec", "geography", "estimate", "rounding", "tables", "files", "engine", "full_information"},
     "residuals": VALUES,
     "table_noise": VALUES | {"noise", "tables"},
+    "intervals": VALUES | {"spec", "estimate", "files", "post"},
     "size": VALUES | {"spec", "estimate", "files"},
     "release_report": VALUES | {"spec", "files", "accounting", "report", "post"},
     "from_release": VALUES

@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
@@ -20,6 +21,7 @@ from das.files import area_list, run_directory, table_export
 from das.files.published_tables import GEOID, NAME
 from das.files.run_directory import release_of
 from das.files.table_places import Places, added_up
+from das.intervals import Intervals
 from das.model.areas import Areas
 from das.model.not_private import marked_rows
 from das.model.spelling import named
@@ -48,13 +50,16 @@ from das.tables import of as tables_of
               help="Columns as 'P0020001 Total', P0020001, or 'Total'.")  # fmt: skip
 @click.option("--noise", "noise", is_flag=True,
               help="The standard error of every column as it was measured, in columns of their own.")  # fmt: skip
+@click.option("--margins", is_flag=True,
+              help="After each column the ends of its interval at 95 %: columns '... low' and '... high'.")  # fmt: skip
 @click.option("--out", type=PATH, help="A file. Default: standard output.")
 @click.option("--quiet", is_flag=True, help="No progress display.")
 @json_option
 @guarded
 def tables(
     run: Path, level: str | None, listed: Path | None, name: str | None, prefixes: tuple[str, ...],
-    called: tuple[str, ...], form: str | None, names: str, noise: bool, out: Path | None, quiet: bool, as_json: bool,
+    called: tuple[str, ...], form: str | None, names: str, noise: bool, margins: bool, out: Path | None, quiet: bool,
+    as_json: bool,
 ) -> None:  # fmt: skip
     """Print a published table of a RUN or release; without --level and --table, list what there is.
 
@@ -76,12 +81,19 @@ def tables(
     if form == "parquet" and out is None:
         raise UserError("Parquet is no text", where="--format parquet", remedy="give a file with --out")
     at, areas = _level(release, level, listed)
+    if margins and areas is not None:
+        raise UserError("areas across the levels have no intervals", where="--margins",
+                        remedy="their column NOISE_SE is the standard error of the measured total")  # fmt: skip
     lowest = at if areas is None else release.spine.levels[-1]
     table = table_export.choose(release.folder, [t for _, t in every.values()], release.spine.levels, name, lowest)
     with Live(quiet or out is None) as progress:
         progress.stage(f"{table.name}, {at}", table_export.size(release.folder, table, lowest))
         parts = table_export.rows(release.folder, table, lowest, progress.advance)
         places = _places(release, at, areas, every[table.name][0], table, noise=noise)
+        if margins:
+            read = partial(Intervals(release, every[table.name][0]).read, at, table.masks,
+                           wanted=places.wanted(prefixes, called))  # fmt: skip
+            parts = table_export.with_intervals(parts, table.columns, read)
         if areas is not None:
             parts = added_up(parts, areas, table.columns)
         chosen = places.identified(parts, places.wanted(prefixes, called))

@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from das.errors import InputError, ReleaseError, UserError
 from das.files.published_tables import BESIDE, GEOCODE, GEOID, NAME, marks, quoting
@@ -27,8 +28,13 @@ from das.tables import Table
 #: Names of the columns: ``P0010001``, ``Total``, or both.
 NAMES = ("both", "field", "label")
 FORMATS = ("csv", "parquet", "md", "json")
+#: What the ends of a column's interval are called after it.
+LOW, HIGH = " low", " high"
 #: Units of one Markdown table, in which each is a column.
 WIDEST = 20
+
+#: Estimates and margins of units ``start:stop``, ``(units, columns)`` both; a negative margin is none.
+Interval = Callable[[int, int], tuple[NDArray[np.int64], NDArray[np.int64]]]
 
 
 def there(folder: Path, tables: Sequence[Table], levels: Sequence[str]) -> list[tuple[Table, list[str]]]:
@@ -72,6 +78,21 @@ def rows(folder: Path, table: Table, level: str, seen: Callable[[int], None]) ->
         raise InputError(f"not readable as a published table ({error})", where=path) from None
 
 
+def with_intervals(parts: Iterator[pa.Table], columns: Sequence[str], read: Interval) -> Iterator[pa.Table]:
+    """``parts`` with two columns more after each of ``columns``: the least and the most that its interval holds, null where
+    there is none. They are not cut off at zero: an interval of one number is for what is known exactly."""
+    start = 0
+    for part in parts:
+        value, margin = read(start, start + part.num_rows)
+        start += part.num_rows
+        names, arrays = [GEOCODE], [part[GEOCODE]]
+        for j, name in enumerate(columns):
+            ends = [pa.array(value[:, j] + s * margin[:, j], mask=margin[:, j] < 0) for s in (-1, 1)]
+            names += [name, name + LOW, name + HIGH]
+            arrays += [part[name], *ends]
+        yield pa.table(arrays, names=names)
+
+
 def size(folder: Path, table: Table, level: str) -> int:
     return _path(folder, table.name, level).stat().st_size
 
@@ -85,6 +106,7 @@ def write(
         raise UserError(f"there is no such unit of {level}", where="--geocode, --name",
                         remedy="see its codes and names without them; `das tables RUN --name TEXT` looks at all levels")  # fmt: skip
     label = {f: _head(f, x, names) for f, x in zip(table.columns, table.labels, strict=True)}
+    label |= {f + end: head + end for f, head in label.items() for end in (LOW, HIGH)}
     heads = [label.get(c, c) for c in first.column_names]
     writer = {"csv": _csv, "parquet": _parquet, "json": _json, "md": _markdown}[form]
     every: Iterator[pa.Table] = chain([first], parts)
