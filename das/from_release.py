@@ -164,7 +164,8 @@ def post_process(opened: Opened, out: Path, pool: Executor, stages: Stages, prog
     if opened.spec.output.report:
         with stages("report of the release"):
             progress.stage("report of the release", None)
-            release_report.write(opened, release_report.shown(opened, published), out, found)
+            there = replace(opened, folder=out)  # with the estimates that were written
+            release_report.write(there, release_report.shown(there, published), out, found)
     with stages("seal"):
         seal(out, statement.read(out), opened.spec.run.name)
     return published, certificates

@@ -28,8 +28,8 @@ FORMS = (".html", ".svg", ".png")
 NAMED = 10
 SAYS = {
     "count": "Published counts: whole numbers, estimated from the noisy measurements.",
-    "margin": "The 95% margin of the noisy measurement: the number that its noise stays within, either way, in at least 95 "
-              "of 100 cases.",
+    "margin": "The 95% margin: what the true count is off the estimate from all measurements of its unit, at most, in at least "
+              "95 of 100 cases.",
     "error": "Published less true count. Above zero the published count is too high.",
 }  # fmt: skip
 
@@ -106,13 +106,13 @@ def _values(run: Path, u: Universe, found: Answers, i: int, show: Show, areas: A
     if show == "count":
         return found.published[:, i].astype(np.float64)
     if show == "margin":
-        if not found.measured.any() or found.margin is None:
-            raise InputError(f"{found.query!r} was not measured at {found.level!r}: there is no margin to draw",
+        if found.within is None or not (known := found.within[:, i] >= 0).any():
+            raise InputError(f"nothing that was measured at {found.level!r} tells {found.query!r}: there is no margin to draw",
                              where="--query", remedy="`das nmf summary` lists what was measured")  # fmt: skip
-        return np.where(found.measured, found.margin, np.nan)
-    opened, known = truth_of(run)
+        return np.where(known, found.within[:, i], np.nan)
+    opened, truths = truth_of(run)
     level = found.level if areas is None else opened.spine.levels[-1]
-    truth = known[u.name][level].open("for a map in confidential/")
+    truth = truths[u.name][level].open("for a map in confidential/")
     true = (truth if areas is None else areas.histogram(truth)).answer(u.schema.query(found.query))
     return (found.published[:, i] - true[:, i]).astype(np.float64)
 

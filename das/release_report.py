@@ -12,6 +12,7 @@ from typing import Any
 from das.accounting import margins
 from das.files import run_directory
 from das.files import statement as privacy_statement
+from das.intervals import Intervals
 from das.model.areas import Areas
 from das.model.histogram import Histogram
 from das.post import Opened
@@ -40,14 +41,15 @@ def answers(
     """The answers to one query at one level, or of areas across the levels, as the pages have them."""
     world, asked = _world(release, universe, published[universe.name]), universe.schema.query(query)
     if isinstance(level, str):
-        return read(world, asked, level)
+        return read(world, [asked], level)[0]
     lowest = release.spine.levels[-1]
     return across(world, asked, level.kind, level.histogram(world.published[lowest]).answer(asked), lowest)
 
 
 def _world(release: Opened, u: Universe, published: Mapping[str, Histogram]) -> World:
     exact = exact_queries(privacy_statement.read(release.folder), u.name, release.spine.levels)
-    return World(u.name, u.schema, u.plan, published, release.source(u), exact, release.assigned(u.name))
+    return World(u.name, u.schema, u.plan, published, release.source(u), exact,
+                 Intervals(release, u).read, release.assigned(u.name))  # fmt: skip
 
 
 def write(release: Opened, what: Shown, out: Path, worse: Sequence[Any] = ()) -> None:

@@ -52,7 +52,7 @@ LAYERS: Mapping[str, set[str]] = {
     "table_noise": VALUES | {"noise", "tables"},
     "intervals": VALUES | {"spec", "estimate", "files", "post"},
     "size": VALUES | {"spec", "estimate", "files"},
-    "release_report": VALUES | {"spec", "files", "accounting", "report", "post"},
+    "release_report": VALUES | {"spec", "files", "accounting", "report", "post", "intervals"},
     "from_release": VALUES
     | {"version", "spec", "files", "engine", "stages", "report", "post", "release_report", "seal", "dictionary"}
     | {"residuals"},

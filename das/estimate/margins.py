@@ -96,7 +96,8 @@ class Level:
             w = weights(modes, seen, self.exact, columns, allowed[one])
             found = np.zeros((len(rows), len(columns)))
             for name, weight in w.measured.items():
-                found += held[name].values[rows] @ weight
+                told = np.flatnonzero(weight.any(axis=1))  # of a block without group quarters, an eighth
+                found += held[name].values[np.ix_(rows, told)].astype(float) @ weight[told]
             if w.exact is not None:
                 found += self._exactly(start + rows) @ w.exact
             value[rows], error[rows] = np.where(w.known, found, np.nan), np.where(w.known, w.error, np.nan)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
@@ -27,17 +27,19 @@ from das.model.universe import called
 ROOM = 3_000_000
 #: The largest query that is shown, and the largest where that is too much for the units of a level.
 LARGEST, SMALL = 64, 10
-#: The margin of a unit that was not measured.
+#: The margin of a unit that was not measured, and of an answer that nothing determines.
 UNMEASURED = -1
 
 Ints = NDArray[np.int64]
 Key = tuple[str, str, str]
+#: At a level, of sums of cells ``(columns, cells)``: estimates and margins ``(units, columns)``.
+Intervals = Callable[[str, NDArray[np.bool_]], tuple[Ints, Ints]]
 
 
 @dataclass(frozen=True, eq=False)
 class World:
-    """One universe as a release has it. ``exact``: by level, the queries that are published without noise; ``assigned``:
-    attributes that were made up by a rule, so that the title of what tells their levels apart says that it is no count."""
+    """One universe as a release has it. ``exact``: by level, the queries that are published without noise; ``intervals``
+    of its counts at 95 %; ``assigned``: attributes that were made up by a rule, so that the title of what tells their levels apart says that it is no count."""
 
     name: str
     schema: Schema
@@ -45,6 +47,7 @@ class World:
     published: Mapping[str, Histogram]
     noisy: MeasurementSource
     exact: Mapping[str, tuple[str, ...]]
+    intervals: Intervals
     assigned: Collection[str] = ()
 
     def title(self, query: Query) -> str:
@@ -63,7 +66,9 @@ class Answers:
 
     ``title`` and ``labels`` are the words for the query and for each answer. ``margin`` of shape ``(units,)`` is that of
     one noisy answer at 95 %, -1 where a unit was not measured; without any measurement it and ``noisy`` are ``None``.
-    ``exact``: the published answers are invariants. Nothing in it depends on the truth.
+    ``exact``: the published answers are invariants. ``middle`` and ``within`` are the interval at 95 % of each answer, from
+    all that is known of its unit: the unbiased estimate, and what the true count is off it at most, -1 where nothing
+    determines it; ``None`` off the spine. Nothing in it depends on the truth.
     """
 
     universe: str
@@ -75,6 +80,8 @@ class Answers:
     noisy: Ints | None
     margin: Ints | None
     exact: bool
+    middle: Ints | None = None
+    within: Ints | None = None
 
     def __post_init__(self) -> None:
         units, answers = self.published.shape
@@ -82,8 +89,10 @@ class Answers:
         margin_fits = self.margin is None or self.margin.shape == (units,)
         if len(self.labels) != answers or not noisy_fits or not margin_fits:
             raise InputError("labels, counts and noise differ in shape", where=f"{self.level}, {self.query}")
-        if (self.noisy is None) != (self.margin is None):
+        if (self.noisy is None) != (self.margin is None) or (self.middle is None) != (self.within is None):
             raise InputError("noise goes with its margin", where=f"{self.level}, {self.query}")
+        if any(x is not None and x.shape != self.published.shape for x in (self.middle, self.within)):
+            raise InputError("counts and intervals differ in shape", where=f"{self.level}, {self.query}")
 
     @property
     def key(self) -> Key:
@@ -138,7 +147,8 @@ def gather(spine: Spine, worlds: Sequence[World], room: int = ROOM, areas: Seque
                 room -= size
                 whole.append(level)
                 break
-        found += [read(w, q, level) for w, q in chosen]
+        for w in worlds:
+            found += read(w, [q for of, q in chosen if of is w], level)
     kinds = []
     for a in areas:
         chosen = [(w, q) for w in worlds for q in _queries(w, spine.levels[-1], LARGEST)]
@@ -162,18 +172,23 @@ def _queries(world: World, level: str, most: int) -> Iterator[Query]:
             yield q
 
 
-def read(world: World, query: Query, level: str) -> Answers:
-    """The answers to one query, of every unit of a level."""
+def read(world: World, queries: Sequence[Query], level: str) -> list[Answers]:
+    """The answers to queries, of every unit of a level."""
+    masks = [q.index[None, :] == np.arange(q.answers)[:, None] for q in queries]
+    middle, within = world.intervals(level, np.concatenate(masks))
+    ends = np.cumsum([q.answers for q in queries])[:-1]
+    sides = zip(queries, np.split(middle, ends, axis=1), np.split(within, ends, axis=1), strict=True)
+    return [_read(world, query, level, m, w) for query, m, w in sides]
+
+
+def _read(world: World, query: Query, level: str, middle: Ints, within: Ints) -> Answers:
     noisy, margins = None, None
     same = [n for n in world.noisy.queries(level) if world.schema.query(n).groupings == query.groupings]
     if same:
         m = world.noisy.read(level, same[0], 0, world.published[level].units)
         noisy, margins = m.values, _margins(world.plan, level, same[0], m.variance)
-    published = world.published[level].answer(query)
-    exact = world.is_exact(query, level)
-    return Answers(
-        world.name, level, query.name, world.title(query), tuple(query.captions()), published, noisy, margins, exact
-    )
+    return Answers(world.name, level, query.name, world.title(query), tuple(query.captions()),
+                   world.published[level].answer(query), noisy, margins, world.is_exact(query, level), middle, within)  # fmt: skip
 
 
 def across(world: World, query: Query, kind: str, published: Ints, lowest: str) -> Answers:

@@ -49,7 +49,7 @@
       level.open = (async () => {
         level.up = level.parent ? await unpack(level.parent) : [];
         for (const q of level.queries)
-          for (const side of ["published", "noisy", "margin", "true"])
+          for (const side of ["published", "noisy", "measured", "off", "within", "kind", "true"])
             if (side in q) q[side] = await unpack(q[side]);
       })();
     }
@@ -80,16 +80,12 @@
   function cells(row, q, i, unit, units) {
     const at = i * units + unit, published = q.published[at];
     add(row, "td", number(published));
-    const margin = q.margin ? q.margin[unit] : -1;
-    if (margin >= 0) {
-      const noisy = q.noisy[at];
-      add(row, "td", number(noisy));
-      const outside = Math.abs(published - noisy) > margin ? "\u2691 outside " : "";
-      add(row, "td", `${outside}${number(noisy - margin)} to ${number(noisy + margin)}`);
-    } else {
-      add(row, "td", q.exact ? "exact" : "not measured");
-      add(row, "td", q.exact ? number(published) : "–");
-    }
+    add(row, "td", q.noisy && q.measured[unit] ? number(q.noisy[at]) : q.exact ? "exact" : "not measured");
+    const within = q.within ? q.within[q.kind[unit] * q.labels.length + i] : -1, middle = within < 0 ? 0 : published + q.off[at];
+    const outside = Math.abs(published - middle) > within ? "\u2691 outside " : "";
+    if (q.exact) add(row, "td", number(published));
+    else if (within < 0) add(row, "td", "–");
+    else add(row, "td", outside + (within ? `${number(middle - within)} to ${number(middle + within)}` : number(middle)));
     if (withTruth) {
       add(row, "td", number(q.true[at]));
       add(row, "td", number(published - q.true[at]), { class: "strong" });

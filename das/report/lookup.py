@@ -53,8 +53,11 @@ def _query(a: Answers, true: Ints | None) -> dict[str, Any]:
     out: dict[str, Any] = {"records": a.records, "name": a.query, "title": a.title, "labels": a.labels,
                            "exact": a.exact}  # fmt: skip
     out["published"] = pack(a.published.T)
-    if a.noisy is not None and a.margin is not None:
-        out |= {"noisy": pack(a.noisy.T), "margin": pack(a.margin)}
+    if a.noisy is not None:
+        out |= {"noisy": pack(a.noisy.T), "measured": pack(a.measured.astype(np.int64))}
+    if a.middle is not None and a.within is not None:  # margins are those of a few kinds of units
+        within, kind = np.unique(a.within, axis=0, return_inverse=True)
+        out |= {"off": pack((a.middle - a.published).T), "within": pack(within), "kind": pack(kind.ravel())}
     if true is not None:
         out["true"] = pack(true.T)
     return out

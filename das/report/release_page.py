@@ -73,10 +73,11 @@ def _total(a: Answers) -> dict[str, Any]:
 
 
 def _margin(a: Answers) -> str:
-    """In words: one margin, or the range of those of the units that were measured."""
-    if a.margin is None or not a.measured.any():
-        return "not measured"
-    low, high = a.margin[a.measured].min(), a.margin[a.measured].max()
+    """In words: one margin, or the range of those of the units that have one."""
+    known = np.zeros(0, dtype=np.int64) if a.within is None else a.within[a.within >= 0]
+    if not known.size:
+        return "unknown"
+    low, high = known.min(), known.max()
     return f"±{low:,}" if low == high else f"±{low:,} to ±{high:,}"
 
 
@@ -94,13 +95,21 @@ def _root(shown: Shown) -> list[dict[str, Any]]:
 
 
 def _cells(a: Answers, unit: int, answer: int) -> tuple[int, str, str]:
-    """Published, noisy and its interval; a published count that lies outside is marked."""
+    """Published, noisy and the interval from all that is known; a published count that lies outside is marked."""
     published = int(a.published[unit, answer])
-    if a.noisy is None or a.margin is None or not a.measured[unit]:
-        return published, "exact" if a.exact else "not measured", f"{published:,}" if a.exact else "–"
-    noisy, margin = int(a.noisy[unit, answer]), int(a.margin[unit])
-    mark = OUTSIDE if abs(published - noisy) > margin else ""
-    return published, _number(noisy), f"{mark}{_number(noisy - margin)} to {_number(noisy + margin)}"
+    noisy = _number(int(a.noisy[unit, answer])) if a.noisy is not None and a.measured[unit] else ""
+    return published, noisy or ("exact" if a.exact else "not measured"), _interval(a, unit, answer)
+
+
+def _interval(a: Answers, unit: int, answer: int) -> str:
+    published = int(a.published[unit, answer])
+    if a.exact:
+        return _number(published)
+    if a.middle is None or a.within is None or a.within[unit, answer] < 0:
+        return "–"
+    middle, within = int(a.middle[unit, answer]), int(a.within[unit, answer])
+    mark = OUTSIDE if abs(published - middle) > within else ""
+    return f"{mark}{_number(middle - within)} to {_number(middle + within)}" if within else f"{mark}{_number(middle)}"
 
 
 def _number(value: int) -> str:

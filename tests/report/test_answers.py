@@ -48,6 +48,13 @@ class Even(Noise):
         return Measurement(level, query, start, m.values, np.full(stop - start, 8.0))
 
 
+def intervals(level, columns):
+    """The number of the unit, give or take that of the column; nothing is known of the last column of ``c``."""
+    units = SPINE.units(level)
+    middle, within = np.indices((units, len(columns)))
+    return middle, np.where(middle + 1 + (within == len(columns) - 1) > 3, UNMEASURED, within)
+
+
 def world(noise=None, mechanism=Mechanism.DISCRETE_GAUSSIAN) -> World:
     shares = Allocation({"Land": Fraction(1, 2), "Ward": Fraction(1, 2)}, {"Land": QUERIES, "Ward": QUERIES})
     plan = Plan.of(Fraction(1), mechanism, Neighbours.BOUNDED, shares)
@@ -55,7 +62,7 @@ def world(noise=None, mechanism=Mechanism.DISCRETE_GAUSSIAN) -> World:
     dense = rng.integers(0, 5, (3, TOY.cells))
     ward = Histogram.of(3, TOY.cells, *(i.ravel() for i in np.indices(dense.shape)), dense.ravel())
     return World("persons", TOY, plan, {"Ward": ward, "Land": ward.up(np.zeros(3, int), 1)}, noise or Noise(),
-                 {"Land": ("total",)})  # fmt: skip
+                 {"Land": ("total",)}, intervals)  # fmt: skip
 
 
 def names(shown, level):
@@ -119,12 +126,22 @@ def test_areas_across_the_levels_say_what_was_assigned_and_what_is_exact() -> No
     assert [said[q][1] for q in ("total", "age", "detailed")] == [True, True, False]
 
 
+def test_each_query_has_its_own_columns_of_the_intervals() -> None:
+    total, sex, age, detailed = gather(SPINE, [world()]).at("Ward")
+    assert total.middle[:, 0].tolist() == [0, 1, 2]
+    assert [a.within[0].tolist() for a in (total, sex, age)] == [[0], [1, 2], list(range(3, 15))]
+    assert detailed.within[:, -1].tolist() == [38, 38, UNMEASURED]
+
+
 def test_shapes_that_do_not_fit_are_refused() -> None:
     ones = np.ones((2, 1), dtype=np.int64)
     for labels, noisy, margin in ((("a", "b"), None, None), (("a",), ones, None), (("a",), ones[:1], ones[:, 0]),
                                   (("a",), ones, ones[:1, 0])):  # fmt: skip
         with pytest.raises(InputError):
             Answers("persons", "Ward", "total", "Total", labels, ones, noisy, margin, False)
+    for middle, within in ((ones, None), (None, ones), (ones[:1], ones), (ones, ones[:, 0])):
+        with pytest.raises(InputError):
+            Answers("persons", "Ward", "total", "Total", ("a",), ones, None, None, False, middle, within)
 
 
 @given(st.lists(st.one_of(st.integers(-300, 300), st.integers(-(2**61), 2**61)), max_size=40))
@@ -145,7 +162,10 @@ def test_the_data_of_the_look_up_are_the_answers() -> None:
                 assert ("noisy" in q) == (a.noisy is not None)
                 if a.noisy is not None:
                     assert np.array_equal(lookup.unpack(q["noisy"]).reshape(answers, units).T, a.noisy)
-                    assert np.array_equal(lookup.unpack(q["margin"]), a.margin)
+                    assert np.array_equal(lookup.unpack(q["measured"]), a.measured)
+                off, within, kind = (lookup.unpack(q[side]) for side in ("off", "within", "kind"))
+                assert np.array_equal(a.published + off.reshape(answers, units).T, a.middle)
+                assert np.array_equal(within.reshape(-1, answers)[kind], a.within)
                 assert ("true" in q) == (given_truth is not None)
                 if given_truth:
                     assert np.array_equal(lookup.unpack(q["true"]).reshape(answers, units).T, true[a.key])

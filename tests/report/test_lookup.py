@@ -10,7 +10,7 @@ import pytest
 
 from das.model.areas import Areas
 from das.model.spine import Spine
-from das.report import across, lookup
+from das.report import across, lookup, release_page
 from das.report.answers import Answers, Shown
 
 HERE = Path(__file__).parent
@@ -77,6 +77,25 @@ def test_names_codes_and_geoids_find_a_place(tmp_path):
     assert got["County=44"]["choices"] == ["Nuñez County (County 44005)", "Providence County (County 44007)"]
     assert len(got["Block="]["choices"]) == 3
     assert got["Wonderland"]["says"] == ["No unit has “Wonderland” in its name, its code or its GEOID."]
+
+
+def test_intervals_are_those_of_the_page_from_python(tmp_path):
+    """By query one kind of unit and another, an answer that nothing tells, one outside, one that is certain."""
+    tree = spine()
+    published = np.array([[5, 1451], [7, 0], [3, 20]])
+    middle, within = np.array([[9, 1231], [7, -2], [3, 21]]), np.array([[-1, 6], [0, 6], [0, 6]])
+    noisy, margin = published + 1, np.array([4, -1, 4])
+    blocks = Answers("persons", "Block", "sex", "Sex", ("f", "m"), published, noisy, margin, False, middle, within)
+    page = Shown(tree, (*shown(tree).answers[:3], blocks), tree.levels)
+    codes = tree.codes[-1].tolist()
+    got = [g["tables"][0] for g in typed(tmp_path, page, *codes)]
+    for unit, rows in enumerate(got):
+        for i, row in enumerate(rows):
+            count, *cells = release_page._cells(blocks, unit, i)
+            assert row == ["fm"[i], f"{count:,}", *cells]
+    assert got[0][1] == ["m", "1,451", "1,452", "\u2691 outside 1,225 to 1,237"]
+    assert got[0][0][3] == "–"
+    assert got[1] == [["f", "7", "not measured", "7"], ["m", "0", "not measured", "−8 to 4"]]
 
 
 def test_a_tree_without_names_is_searched_by_code(tmp_path):

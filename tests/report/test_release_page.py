@@ -51,10 +51,10 @@ def data_of(text: str):
         codes = json.loads(lookup.zlib.decompress(lookup.base64.b64decode(level["codes"])))
         queries = {}
         for q in level["queries"]:
-            sides = {s: lookup.unpack(q[s]) for s in ("published", "noisy", "margin", "true") if s in q}
-            queries[q["records"], q["name"]] = {
-                s: v if s == "margin" else v.reshape(len(q["labels"]), len(codes)).T for s, v in sides.items()
-            } | {"exact": q["exact"]}  # fmt: skip
+            sides = {s: lookup.unpack(q[s]).reshape(len(q["labels"]), len(codes)).T
+                     for s in ("published", "noisy", "off", "true") if s in q}  # fmt: skip
+            within = lookup.unpack(q["within"]).reshape(-1, len(q["labels"]))[lookup.unpack(q["kind"])]
+            queries[q["records"], q["name"]] = sides | {"within": within, "exact": q["exact"]}
         out[level["name"]] = codes, lookup.unpack(level["parent"]), queries
     return out
 
@@ -100,7 +100,7 @@ def test_words_stand_for_codes_and_decimals_for_fractions(public: str, secret: s
 def test_the_public_page_shows_nothing_that_the_release_does_not_hold(public: str, run: Path) -> None:
     for _, _, queries in data_of(public).values():
         for sides in queries.values():
-            assert set(sides) <= {"published", "noisy", "margin", "exact"}
+            assert set(sides) <= {"published", "noisy", "off", "within", "exact"}
     words = Page(public).text
     assert not re.search(r"\berror of|mean absolute|true value of", words)
     assert str(run) not in public
@@ -135,15 +135,28 @@ def test_parents_in_the_look_up_are_those_of_the_spine(public: str, run: Path) -
         above = codes
 
 
-def test_margins_are_those_that_check_prints(public: str) -> None:
+def test_margins_are_those_that_check_prints_and_intervals_those_of_the_release(public: str, run: Path) -> None:
     from das.accounting import margins
+    from das.intervals import Intervals
+    from das.post import open_release
 
-    plan = load(Path(__file__).parents[2], "pl94-2010").persons.plan
+    release = open_release(run / "release")
+    persons, intervals = release.spec.persons, Intervals(release, release.spec.persons)
     data, words = data_of(public), Page(public).text
-    for r in margins.table(plan):
+    narrower = 0
+    for r in margins.table(persons.plan):
         assert f"±{r.margin:,}" in words
-        if PL94.query(r.query).answers <= 64:
-            assert set(data[r.level][2]["persons", r.query]["margin"].tolist()) == {r.margin}
+        query = PL94.query(r.query)
+        if query.answers <= 64:
+            found = data[r.level][2]["persons", r.query]
+            middle, within = intervals.read(r.level, query.index[None, :] == np.arange(query.answers)[:, None])
+            assert np.array_equal(found["within"], within)
+            assert np.array_equal(found["published"] + found["off"], middle)
+            assert (within <= r.margin).all()
+            narrower += bool((within < r.margin).any())
+    assert narrower > 10
+    assert "noisy" not in data["US"][2]["persons", "total"]
+    assert not data["US"][2]["persons", "total"]["within"].any()  # the sum of the states' known totals
 
 
 def test_the_confidential_look_up_adds_the_truth_and_the_errors_agree(secret: str, run: Path) -> None:
@@ -237,9 +250,14 @@ def test_a_published_count_outside_its_own_interval_is_marked() -> None:
     from das.report import release_page, template
     from das.report.answers import Answers
 
-    answers = Answers("persons", "L", "total", "Total", ("total",), np.array([[1451], [1228]]), np.array([[1231], [1231]]),
-                      np.array([6, 6]), False)  # fmt: skip
-    assert release_page._cells(answers, 0, 0)[2] == f"{release_page.OUTSIDE}1,225 to 1,237"
-    assert release_page._cells(answers, 1, 0)[2] == "1,225 to 1,237"
+    published, middle, within = (
+        [[1451], [1228], [5], [7], [3]],
+        [[1231], [1231], [5], [6], [9]],
+        [[6], [6], [0], [0], [-1]],
+    )
+    answers = Answers("persons", "L", "total", "Total", ("total",), np.array(published), None, None, False,
+                      np.array(middle), np.array(within))  # fmt: skip
+    shown = [release_page._cells(answers, unit, 0)[2] for unit in range(5)]
+    assert shown == [f"{release_page.OUTSIDE}1,225 to 1,237", "1,225 to 1,237", "5", f"{release_page.OUTSIDE}6", "–"]
     script = (Path(template.__file__).parent / "lookup.js").read_text(encoding="utf-8")
     assert release_page.OUTSIDE.encode("ascii", "backslashreplace").decode() in script
