@@ -58,7 +58,7 @@ def run(
     """The whole pipeline into the new folder ``out``; ``paths`` replace ``data.path``.
 
     With several ``workers``, a script calls it under ``if __name__ == "__main__":``, for its workers import it.
-    With ``resume`` a run in ``out`` that was interrupted goes on; ``accept_spent`` measures again what was being
+    With ``resume`` a run in ``out`` that was interrupted (a note to the ``KeyboardInterrupt`` says so) goes on; ``accept_spent`` measures again what was being
     drawn, and states both spendings. A run that the machine has not the memory for is refused before anything is measured,
     but with ``ignore_memory``.
     """
@@ -69,10 +69,17 @@ def run(
 
     if not isinstance(spec, RunSpec):
         raise UserError("this is no specification", where=f"run: {spec!r}", remedy="give das.load_spec(...) of it")
-    if spec.run.seed is not None:
+    if not spec.run.private:
         warnings.warn(WARNING, stacklevel=2)
-    return run_pipeline(spec, Path(out), paths=[Path(p) for p in ([paths] if isinstance(paths, str | Path) else paths)],
-                        workers=workers, resume=resume, accept_spent=accept_spent, ignore_memory=ignore_memory)  # fmt: skip
+    inputs = [Path(p) for p in ([paths] if isinstance(paths, str | Path) else paths)]
+    try:
+        return run_pipeline(spec, Path(out), paths=inputs, workers=workers, resume=resume, accept_spent=accept_spent,
+                            ignore_memory=ignore_memory)  # fmt: skip
+    except KeyboardInterrupt as stop:
+        if (Path(out) / "release" / "ledger.jsonl").exists():
+            stop.add_note(f"das: what was drawn is spent, and what was measured is kept; to go on: "
+                          f"das.run(spec, {str(out)!r}, resume=True), with what this run was given")  # fmt: skip
+        raise
 
 
 def __getattr__(name: str) -> object:

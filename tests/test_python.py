@@ -59,6 +59,21 @@ def test_every_argument_reaches_the_run(monkeypatch: pytest.MonkeyPatch) -> None
     assert got == {"paths": [Path("ri.zip")], **asked}
 
 
+@pytest.mark.parametrize("drawn", [True, False])
+def test_an_interrupted_run_says_how_it_goes_on(drawn: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stopped(spec: Any, out: Path, **given: Any) -> None:
+        if drawn:
+            (out / "release").mkdir(parents=True)
+            (out / "release" / "ledger.jsonl").touch()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(pipeline, "run", stopped)
+    with pytest.raises(KeyboardInterrupt) as caught:
+        das.run(das.load_spec("pl94-2010"), tmp_path / "out")
+    notes = getattr(caught.value, "__notes__", [])
+    assert [f"das.run(spec, '{tmp_path / 'out'}', resume=True)" in n for n in notes] == [True] * drawn
+
+
 @pytest.mark.parametrize("overrides", ["budget.rho=1/2", {("budget.rho", 0.5): 1}, [("budget.rho", 0.5)], [0.5]])
 def test_overrides_that_are_no_list_of_texts_are_refused(overrides: Any) -> None:
     with pytest.raises(SpecError, match=r'list of texts[\s\S]*"budget.rho=1/2"'):
