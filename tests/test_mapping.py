@@ -154,9 +154,9 @@ def test_where_nothing_tells_a_count_there_is_no_margin_to_draw() -> None:
     for within in (None, -one):
         found = Answers("persons", "County", "sex", "Sex", ("f",), one, None, None, False, within, within)
         with pytest.raises(InputError, match="nothing that was measured at 'County' tells 'sex'"):
-            mapping._values(Path(), None, found, 0, "margin")  # type: ignore[arg-type]
+            mapping._values(Path(), None, found, 0, "margin", None)  # type: ignore[arg-type]
     found = replace(found, middle=one, within=np.array([[3], [-1]]))
-    values = mapping._values(Path(), None, found, 0, "margin")  # type: ignore[arg-type]
+    values = mapping._values(Path(), None, found, 0, "margin", None)  # type: ignore[arg-type]
     assert (values[0], np.isnan(values[1])) == (3, True)
 
 
