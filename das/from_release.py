@@ -58,7 +58,7 @@ def estimate_from(
 
     ``out/release`` is a whole release: it has the same measurements, ledger and statement. ``changes``
     (``dotted.key=value``) change how it is estimated, rounded and written, such as ``estimation.method=topdown``;
-    what is measured stays. What stops it leaves nothing in ``out``.
+    what is measured stays. What stops it leaves nothing in ``out``; what another process has begun there stays.
     """
     refuse_within_import()
     progress, directory = progress or Silent(), RunDirectory(out)
@@ -68,6 +68,7 @@ def estimate_from(
                            remedy="give the folder release/ of a run, or noisy measurement files in the "
                                   "Bureau's layout")  # fmt: skip
     with executor(workers) as pool:
+        directory.create(confidential=False)  # ours from here on: nobody else's is ever deleted
         try:
             return _estimate_from(release, directory, changes, pool, progress)
         except InfeasibleError as error:  # what was published contradicts itself: the fault is in the input
@@ -92,7 +93,6 @@ def _estimate_from(
     opened = replace(opened, spec=_changed(opened.spec, changes))
     privacy, taken = statement.read(release), {}
     if release == given:
-        directory.create(confidential=False)
         with stages("take over"):
             adopt(release, directory.release)
             taken = digests(directory.release) | {"spec.toml": run_directory.digest(release / "spec.toml")}

@@ -19,6 +19,7 @@ from das import from_release, pipeline, spec
 from das.cli import main
 from das.errors import ReleaseError
 from das.files import errors_csv, simulate_2010
+from das.files.run_directory import RunDirectory
 
 CHANGES = ("run.seed=5", "output.report=false")
 Das = Callable[..., Result]
@@ -154,6 +155,24 @@ def test_a_failure_leaves_nothing(run: Path, tmp_path: Path, monkeypatch: pytest
     done = das("estimate", "--from", run, "--out", tmp_path / "new")
     assert done.exit_code == 130
     assert not (tmp_path / "new").exists()
+
+
+def test_what_another_process_begins_in_the_folder_stays(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its ledger tells what it has spent: without it, the same records could be measured again as if for the first time."""
+    out, looked = tmp_path / "new", RunDirectory.refuse_if_taken
+
+    def then_another_begins(self: RunDirectory) -> None:
+        looked(self)
+        if not out.exists():
+            (out / "release").mkdir(parents=True)
+            (out / "release" / "ledger.jsonl").write_text("drawn")
+
+    monkeypatch.setattr(RunDirectory, "refuse_if_taken", then_another_begins)
+    done = das("estimate", "--from", run, "--out", out)
+    assert done.exit_code == 2, done.output
+    assert (out / "release" / "ledger.jsonl").read_text() == "drawn"
 
 
 @pytest.mark.parametrize("name", ["spec.toml", "ledger.jsonl", "nmf/County.parquet"])

@@ -183,3 +183,12 @@ def test_a_header_in_another_encoding_is_told(tmp_path: Path, said: str) -> None
     assert done.exit_code == 2
     assert f"is not {said}" in done.output
     assert 'encoding = "latin-1"' in done.output
+
+
+@pytest.mark.parametrize("text", ["\n", "\n\n\n", "\r\n", "\nregion,sex\nN,f\n"])
+def test_a_blank_first_line_names_no_columns(tmp_path: Path, text: str) -> None:
+    (tmp_path / "people.csv").write_text(text, newline="")
+    done = das("init", "--from", tmp_path / "people.csv", "--out", tmp_path / "own.toml")
+    assert done.exit_code == 2, done.output
+    assert "first line is blank" in done.output, done.output
+    assert not (tmp_path / "own.toml").exists()

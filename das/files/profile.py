@@ -38,6 +38,9 @@ def _text(member: Member) -> tuple[pa.Table, str]:
             continue
         try:
             delimiter, names = header(member, encoding)
+            if not names:
+                raise InputError("its first line is blank, and names no columns", where=member.name,
+                                 remedy="delete the lines above the names of the columns")  # fmt: skip
             layout = Layout(delimiter, dict.fromkeys(names, pa.string()), skip=1, quotes=True, encoding=encoding)
             return pa.Table.from_batches(
                 batches(member, layout), pa.schema([(n, pa.string()) for n in names])

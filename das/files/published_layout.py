@@ -57,7 +57,7 @@ def is_published(folder: Path) -> bool:
 
 
 def convert(folder: Path, out: Path, batch: int = _BATCH) -> None:
-    """Write the release ``out``, which must not be there yet, from the published files under ``folder``.
+    """Write the release ``out``, which must not be there yet or be empty, from the published files under ``folder``.
 
     ``out`` appears whole or not at all. What could not be taken over as it stands is listed in its
     ``privacy.json`` under ``notes``.
