@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import shutil
 import subprocess
@@ -651,6 +652,19 @@ def test_an_interruption_says_so(das: Das, tmp_path: Path, monkeypatch: pytest.M
         f"das run configs/1940.toml --out {tmp_path / 'run'} --resume\n"
     )
     refused(das("run", "configs/1940.toml", "--out", tmp_path / "run"), "not empty", "--resume")
+
+
+def test_a_full_disk_says_how_to_go_on(das: Das, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(pipeline, "assess", full)
+    said = das("run", "configs/1940.toml", "--out", tmp_path / "run")
+    assert said.code == 3
+    assert said.err == (
+        "das: run: No space left on device\n  what was measured is kept; to go on: "
+        f"das run configs/1940.toml --out {tmp_path / 'run'} --resume\n"
+    )
 
 
 def test_an_interruption_says_what_is_spent(das: Das, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -59,7 +59,7 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
             raise
         except OSError as error:
             said = bounded(f"{error.filename or command.__name__}: {error.strerror or error}", LONGEST["what"])
-            click.echo(f"das: {said}", err=True)
+            _say(said, error)
             sys.exit(2 if error.errno in _PATHS else 3)
         except Exception:
             traceback.print_exc()
