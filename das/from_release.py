@@ -42,13 +42,14 @@ AFTERWARDS = ("estimation", "rounding", "output")
 class Outcome:
     """What a run has written, and how well it did (``rows`` by universe; empty without the truth). ``notes``: what
     of published files could not be taken over as it stands. ``was_finished``: this was to resume a run that had
-    ended, and nothing was done."""
+    ended, and nothing was done. ``private``: the noise was not seeded."""
 
     directory: RunDirectory
     rows: Mapping[str, Sequence[ErrorRow]] = field(repr=False)
     seconds: float
     notes: tuple[str, ...] = ()
     was_finished: bool = False
+    private: bool = True
 
 
 def estimate_from(
@@ -111,7 +112,7 @@ def _estimate_from(
         "outputs": directory.digests(),
     }
     directory.write_manifest(marked(said, privacy["private"]))
-    return Outcome(directory, {}, stages.seconds, tuple(privacy.get("notes", ())))
+    return Outcome(directory, {}, stages.seconds, tuple(privacy.get("notes", ())), private=privacy["private"])
 
 
 def _changed(spec: RunSpec, changes: Sequence[str]) -> RunSpec:

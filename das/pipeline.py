@@ -93,7 +93,7 @@ def _finished(spec: RunSpec, directory: RunDirectory) -> Outcome:
     """A run that had ended, as its files say it; the manifest is written last. Nothing is done."""
     check_configuration(spec, directory)
     rows = {u.name: errors_csv.read(directory.errors_of(u.name)) for u in spec.universes}
-    return Outcome(directory, rows, 0.0, was_finished=True)
+    return Outcome(directory, rows, 0.0, was_finished=True, private=spec.run.seed is None)
 
 
 def run_prepared(
@@ -158,7 +158,7 @@ def finish(
         },
         measured.private,
     ))  # fmt: skip
-    return Outcome(directory, rows, stages.seconds)
+    return Outcome(directory, rows, stages.seconds, private=measured.private)
 
 
 def _true_answers(spec: RunSpec, shown: Shown, known: Mapping[str, Truth]) -> dict[Key, NDArray[np.int64]]:

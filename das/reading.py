@@ -59,7 +59,7 @@ def read_microdata(path: Path | str, *, labels: bool = False) -> pd.DataFrame:
     which the persons are taken. With ``labels`` the coded columns hold words in place of codes; the file must then lie
     in its release, which says what they mean. Rows of a seeded run have a column ``NOT PRIVATE``.
     """
-    frame = _marked(microdata_reading.read_frame(path), path)
+    frame = microdata_reading.read_frame(path)
     if not labels:
         return frame
     release = _release(Path(path))

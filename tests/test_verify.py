@@ -311,9 +311,25 @@ def test_the_message_names_the_file(copied: Path) -> None:
     refused(copied, "digests.privacy.html is", line(copied, '"privacy.html"'))
 
 
-def test_a_file_that_was_added(copied: Path) -> None:
-    (copied / "tables" / "T9_State.csv").write_text("geocode,total\n", encoding="utf-8")
-    refused(copied, "tables/T9_State.csv is in the release, and not in its statement", "--resume")
+@pytest.mark.parametrize("name", ["tables/T9_State.csv", ".truth.parquet", "tables/.T9_State.csv"])
+def test_a_file_that_was_added(copied: Path, name: str) -> None:
+    (copied / name).write_text("geocode,total\n", encoding="utf-8")
+    refused(copied, f"{name} is in the release, and not in its statement", "--resume")
+
+
+def test_a_link_brings_no_folder_along(copied: Path, tmp_path: Path) -> None:
+    (tmp_path / "confidential").mkdir()
+    (copied / "more").symlink_to(tmp_path / "confidential", target_is_directory=True)
+    refused(copied, "more: is a link, and no file of the release")
+
+
+def test_a_statement_without_its_second_guarantee(copied: Path) -> None:
+    """The fault is told, and not the whole statement with it."""
+    alter(copied, lambda p: p.pop(AGREEING, None) or p.pop("guarantee"))
+    message = refused(copied, "this is no privacy statement (")
+    assert "mechanism" not in message
+    assert "(:" not in message
+    assert len(message) < 300
 
 
 def test_a_page_that_says_something_else_with_its_digest(copied: Path) -> None:

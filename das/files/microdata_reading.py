@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice, takewhile
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +19,7 @@ from das.files.microdata import BATCH, RECORDS
 from das.files.microdata_layout import SERIAL, Column, Layout, layout, tails
 from das.files.parquet import DAMAGE
 from das.model.histogram import Histogram
+from das.model.not_private import CELL, COLUMN, WARNING
 from das.model.schema import Schema
 from das.model.universe import HOUSING, PERSONS
 
@@ -65,7 +67,7 @@ def read_frame(path: Path | str) -> pd.DataFrame:
     """The microdata as a data frame, one row per record, coded columns as categories of strings.
 
     ``path`` is a folder of parts, one part, a pipe-delimited microdata file, or a run or release folder, of
-    which the persons are taken.
+    which the persons are taken. Those of a seeded run have a column more, which says so.
     """
     path = Path(path)
     if path.suffix == ".csv":
@@ -73,8 +75,9 @@ def read_frame(path: Path | str) -> pd.DataFrame:
     if path.is_dir():
         path = next((path / p for p in FOLDERS if (path / p).is_dir()), path)
     try:
-        frames = [pq.read_table(p) for p in _parts(path)]
-        return pa.concat_tables(frames).unify_dictionaries().to_pandas()
+        parts = [pq.read_table(p) for p in _parts(path)]
+        seeded = any(COLUMN.encode() in (p.schema.metadata or {}) for p in parts)
+        return _told(pa.concat_tables(parts).unify_dictionaries().to_pandas(), seeded)
     except DAMAGE as e:
         raise InputError(f"not readable as microdata ({e})", where=path, remedy="write it again") from None
 
@@ -83,19 +86,25 @@ def _read_text(path: Path) -> pd.DataFrame:
     """Lines of ``#`` first, then a header, then rows; separated by ``|`` or by commas."""
     try:
         with path.open(encoding="utf-8") as file:
-            skip, header = next((i, line) for i, line in enumerate(file) if not line.startswith("#"))
+            above = list(takewhile(lambda line: line.startswith("#"), file))
+        with path.open(encoding="utf-8") as file:
+            header = next(islice(file, len(above), None))
         sep = "|" if "|" in header else ","
         coded = pa.dictionary(pa.int32(), pa.string())
         kinds = {c: pa.int32() if c == SERIAL else coded for c in header.strip().split(sep)}
         table = pacsv.read_csv(
             path,
-            pacsv.ReadOptions(skip_rows=skip),
+            pacsv.ReadOptions(skip_rows=len(above)),
             pacsv.ParseOptions(delimiter=sep),
             pacsv.ConvertOptions(column_types=kinds, strings_can_be_null=False),
         )
-        return table.unify_dictionaries().to_pandas()
+        return _told(table.unify_dictionaries().to_pandas(), f"# {WARNING}\n" in above)
     except (*DAMAGE, StopIteration) as e:
         raise InputError(f"not readable as delimited microdata ({str(e) or 'no header'})", where=path) from None
+
+
+def _told(frame: pd.DataFrame, seeded: bool) -> pd.DataFrame:
+    return frame.assign(**{COLUMN: pd.Categorical([CELL]).repeat(len(frame))}) if seeded else frame
 
 
 def _parts(path: Path) -> list[Path]:

@@ -187,9 +187,10 @@ def read(release: Path) -> dict[str, Any]:
         model.model_validate(value)
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False)[0]
-        at = ".".join(map(str, first["loc"]))
-        found = "" if first["type"] == "missing" else f", not {first['input']!r}"
-        raise ReleaseError(f"this is no privacy statement ({at}: {first['msg']}{found})", where=path,
+        at = "".join(f"{x}." for x in first["loc"]).removesuffix(".")
+        whole = first["type"] == "missing" or isinstance(first["input"], dict | list)
+        fault = first["msg"].removeprefix("Value error, ") + ("" if whole else f", not {first['input']!r}")
+        raise ReleaseError(f"this is no privacy statement ({f'{at}: ' if at else ''}{fault})", where=path,
                            remedy=REMEDY) from None  # fmt: skip
     currency = "epsilon" if pure else "rho"
     if model is not _Foreign and "total" not in value[currency]:

@@ -15,7 +15,9 @@ import pytest
 from das.cli import main
 from das.files import simulate_2010
 from das.files.run_directory import is_private
+from das.from_release import estimate_from
 from das.model.not_private import CELL, COLUMN, PLANNED, WARNING, WITHOUT
+from das.reading import read_microdata, read_nmf
 from tests.spec.test_parse import BASE, UNITS
 
 #: Commands that are about no run and no configuration.
@@ -156,6 +158,23 @@ def test_csv_stays_csv_and_every_row_says_it(folder: Path, das: Das) -> None:
     assert set(seeded[COLUMN]) == {CELL}
     out = das("seeded", "tables", ["RUN", "--level", "Block", "--table", "P1"])
     assert all(line.endswith(f",{CELL}") for line in out.splitlines()[1:])
+
+
+def test_frames_and_outcomes_say_it(das: Das, folder: Path, tmp_path: Path) -> None:
+    das("seeded", "nmf summary", ["RUN"])
+    reads: list[Callable[[Path], pd.DataFrame]] = [
+        lambda run: read_nmf(run, level="State"),
+        lambda run: read_nmf(run / "release" / "nmf", level="Block", kind="Constraint", tidy=False),
+        lambda run: read_microdata(run, labels=True),
+        lambda run: read_microdata(next(run.glob("release/microdata/persons/*.parquet"))),
+        lambda run: read_microdata(run / "release" / "microdata" / "persons.csv"),
+    ]
+    for read in reads:
+        seeded, private = (read(folder / f"run-{c}") for c in ("seeded", "private"))
+        assert list(seeded.columns) == [*private.columns, COLUMN]
+        assert set(seeded[COLUMN]) == {CELL}
+    made = estimate_from(folder / "run-seeded" / "release", tmp_path / "again")
+    assert "private=False" in repr(made)
 
 
 def test_an_epsilon_is_called_what_it_would_be(das: Das) -> None:

@@ -70,6 +70,7 @@ def test_what_a_run_returns_is_a_line() -> None:
     assert not any(x in repr(outcome) for x in ("98765", "12345", "Block"))
     assert repr(Rows(outcome.rows["persons"])) == "<9000 rows: confidential>"
     assert repr(outcome.rows["persons"][0]) == "<ErrorRow: confidential>"
+    assert "private=True" in repr(outcome)
 
 
 def test_true_counts_do_not_print() -> None:
