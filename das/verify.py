@@ -130,7 +130,7 @@ def same_software(said: Mapping[str, Any]) -> bool:
 def _check_seal(release: Path, said: Mapping[str, Any]) -> None:
     """Every file of the release is there, and is the one of which the statement has the digest; and there is no other:
     none that is hidden, and no link to a folder, which would bring its files along where the release is copied."""
-    if links := [p for p in sorted(release.rglob("*")) if p.is_symlink() and not p.is_file()]:
+    if links := run_directory.links(release):
         raise ReleaseError(
             "is a link, and no file of the release", where=links[0], remedy=f"take it away; or {ALTERED}"
         )

@@ -118,6 +118,11 @@ def refuse_inside_release(path: Path) -> None:
                             remedy="choose a place outside it")  # fmt: skip
 
 
+def links(folder: Path) -> list[Path]:
+    """Links in it to folders, or to nothing."""
+    return [p for p in sorted(folder.rglob("*")) if p.is_symlink() and not p.is_file()]
+
+
 def create_private(folder: Path) -> None:
     """A folder of which all is confidential: its owner's alone, and not in a release."""
     refuse_inside_release(folder)
