@@ -30,9 +30,8 @@ def paths() -> list[Path]:
 def executed(path: Path) -> Any:
     """The notebook after a run from top to bottom in a kernel of its own."""
     notebook = nbformat.read(path, as_version=4)
-    client = NotebookClient(
-        notebook, timeout=300, record_timing=False, resources={"metadata": {"path": str(path.parent)}}
-    )
+    where = {"metadata": {"path": str(path.parent)}}
+    client = NotebookClient(notebook, timeout=300, record_timing=False, coalesce_streams=True, resources=where)
     return client.execute()
 
 
