@@ -196,7 +196,9 @@ def _measured(run: _Run, prepared: Prepared, stages: Stages, noise: RunDirectory
     if not resume:
         run.directory.remove()
         begin(run.spec, prepared, run.directory, noise)
-    return measure_release(run.spec, prepared, run.directory, stages, Silent(), accept_spent=resume)
+    return measure_release(
+        run.spec, prepared, run.directory, stages, Silent(), accept_spent=resume or noise is not None
+    )
 
 
 def _finished(

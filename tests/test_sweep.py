@@ -170,6 +170,29 @@ def test_a_method_that_joins_a_sweep_takes_its_noise(
     assert Fraction(back["rho"]["total"]) == BUDGET  # counted once, though both took it over
 
 
+def test_a_lost_attempt_goes_with_the_noise_to_the_other_method(
+    spec: RunSpec, data: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second method takes over the ledger of the first, with what was drawn and lost: counted once in all."""
+    out, both, good = tmp_path / "sweep", ("topdown", "full-information"), nmf.write
+
+    def torn(root: Path, level: str, schema: Schema, spine: Spine, measurements: Iterable[Measurement]) -> Path:
+        if level == "County":
+            assert list(measurements)
+            raise KeyboardInterrupt
+        return good(root, level, schema, spine, measurements)
+
+    monkeypatch.setattr(nmf, "write", torn)
+    with pytest.raises(KeyboardInterrupt):
+        sweep(spec, [BUDGET], out, methods=both, paths=data)
+    monkeypatch.undo()
+    said = json.loads(sweep(spec, [BUDGET], out, methods=both, paths=data, resume=True).statement.read_text())
+    one, other = said["runs"]
+    assert one["interrupted_attempts"] == other["interrupted_attempts"] > 0
+    assert other["noise_of"] == one["run"]
+    assert Fraction(said["rho"]["total"]) == Fraction(one["rho"]) > BUDGET
+
+
 def test_noises_that_are_equal_are_two(spec: RunSpec, data: list[Path], tmp_path: Path) -> None:
     """At an absurd budget the noise is zero, and two repeats have the same ledger: both were drawn."""
     budget = Fraction(10**6)
