@@ -177,7 +177,7 @@ def _list(release: Opened, every: Sequence[Table], private: bool, as_json: bool)
         return
     warn(private)
     if not rows:
-        click.echo("this release has no published tables (output.tables was false)")
+        click.echo("this release has no published tables: output.tables was false, or what made it was interrupted")
     else:
         console().print(records_table("Published tables", [r | {"levels": ", ".join(r["levels"])} for r in rows]))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -64,6 +65,10 @@ class Attribute:
         return Grouping.detailed(self.name, self.levels, self.title, self.labels)
 
 
+#: A bit for each is held in memory, and eight bytes for each in a batch.
+MOST_CELLS = 10**9
+
+
 @dataclass(frozen=True)
 class Schema:
     """Attributes, named groupings of them, and the combinations that cannot occur.
@@ -98,6 +103,9 @@ class Schema:
                 raise SpecError(f"grouping {g.name!r} does not cover the levels of {g.attribute!r}", where=where)
         if self.dwelling is not None:
             self.attribute(self.dwelling)
+        if self.cells > MOST_CELLS:
+            raise SpecError(f"some 10^{math.log10(self.cells):.0f} cells, and {MOST_CELLS:,} are the most that a histogram can have" , where=where,
+                            remedy="use fewer attributes, or coarser ones")  # fmt: skip
         _ = self.possible
 
     @cached_property
@@ -108,7 +116,7 @@ class Schema:
     @cached_property
     def cells(self) -> int:
         """Number of cells, K: the product of the shape."""
-        return int(np.prod(self.shape))
+        return math.prod(self.shape)
 
     def attribute(self, name: str) -> Attribute:
         if name not in self._names:

@@ -162,3 +162,10 @@ def test_every_code_of_a_published_schema_has_words(schema: Schema) -> None:
         query = schema.query(named.name)
         assert query.title == named.title
         assert tuple(query.captions()) == named.labels
+
+
+def test_more_cells_than_any_histogram_has_are_refused_before_they_are_laid_out() -> None:
+    digits = tuple(map(str, range(1000)))
+    for n in (4, 7, 300):  # 10^21 is beyond 64 bits, 10^900 beyond floats
+        with pytest.raises(SpecError, match=rf"some 10\^{3 * n} cells"):
+            Schema("wide", tuple(Attribute(f"a{i}", digits) for i in range(n)))
