@@ -182,9 +182,9 @@ def batches(member: Member, layout: Layout, block_size: int = 1 << 22) -> Iterat
         if "Empty CSV" in str(e):
             raise InputError("has no records", where=member.name, remedy=AGAIN) from None
         other = InputError(f"{e}", where=member.name, remedy="the file must be delimited text")
-        text = layout.encoding.lower() == "utf-8" and any(pa.types.is_string(t) for t in wanted.values())
-        fault = mis_encoded(member, layout.encoding) if text else None  # bytes are of any encoding
-        raise fault or _first_fault(member, layout) or other from None
+        text = layout.encoding.lower() == "utf-8"
+        found = _first_fault(member, layout) or (mis_encoded(member, layout.encoding) if text else None)
+        raise found or other from None
     except UnicodeError as e:
         raise not_in(member, layout.encoding, e) from None
 
