@@ -85,7 +85,7 @@ def _measure(
             done = run_prepared(spec, prepared, RunDirectory(Path(folder) / "run"), InProcess(), Stages(), Silent())
             seconds.append(perf_counter() - began)
         for row in done.rows["persons"]:
-            if row.bin == "all":
+            if row.bin == "all" and row.source in errors:
                 errors[row.source].setdefault((row.level, row.query), []).append(row.mae)
     published, drawn = (
         {k: float(np.mean(v)) for k, v in errors[source].items()} for source in ("postprocessed", "nmf")
