@@ -148,6 +148,9 @@ def _check_seal(release: Path, said: Mapping[str, Any]) -> None:
         if listed != here:
             raise ReleaseError(f"digests.{name} is {listed}, and computed again {here}",
                                where=_place(release / NAME, ("digests", name)), remedy=ALTERED)  # fmt: skip
+    if not privacy_statement.as_written(release, said):
+        raise ReleaseError("says what was stated, but not in the text that das writes", where=release / NAME,
+                           remedy=ALTERED)  # fmt: skip
 
 
 def _place(path: Path, at: tuple[Key, ...]) -> str:

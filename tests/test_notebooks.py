@@ -15,7 +15,8 @@ import pytest
 from docs import notebooks
 
 NOTEBOOKS = notebooks.paths()
-MACHINE = re.compile(r"/tmp/|/home/|/root/|/work/|/Users/|\b0x[0-9a-f]{6,}|\.venv|site-packages|Traceback")
+HERE = re.escape(str(notebooks.FOLDER.parent))
+MACHINE = re.compile(rf"{HERE}|/tmp/|/home/|/root/|/Users/|\b0x[0-9a-f]{{6,}}|\.venv|site-packages|Traceback")
 each = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda p: p.stem)
 
 

@@ -186,8 +186,13 @@ def write_outside(path: Path, data: bytes, *, confidential: bool) -> None:
         draft.unlink(missing_ok=True)
 
 
+def json_text(value: Mapping[str, Any]) -> str:
+    """As :func:`write_json` writes it."""
+    return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
+
+
 def write_json(path: Path, value: Mapping[str, Any]) -> None:
-    write_text(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+    write_text(path, json_text(value))
 
 
 def release_of(path: Path) -> Path:

@@ -203,3 +203,9 @@ def own_digest(statement: Mapping[str, Any]) -> str:
     digests = {k: v for k, v in statement.get("digests", {}).items() if k != NAME}
     text = json.dumps({**statement, "digests": digests}, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def as_written(release: Path, statement: Mapping[str, Any]) -> bool:
+    """Whether the file has the very bytes that ``statement``, read from it, is written with: :func:`own_digest` is of
+    what it says, and two texts may say the same, as 0.1 and 0.10 do."""
+    return (release / NAME).read_bytes() == run_directory.json_text(statement).encode()
