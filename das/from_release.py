@@ -92,15 +92,15 @@ def _estimate_from(
         release = directory.release
     opened = open_release(release)
     opened = replace(opened, spec=_changed(opened.spec, changes))
-    privacy, taken = statement.read(release), {}
+    privacy = statement.read(release)
     if release == given:
         with stages("take over"):
             adopt(release, directory.release)
             taken = digests(directory.release) | {"spec.toml": run_directory.digest(release / "spec.toml")}
+            _check_taken(release, taken, privacy)
     run_directory.write_text(directory.release / "spec.toml", specification.dump(opened.spec))
     seal(directory.release, privacy, opened.spec.run.name)
     _, certificates = post_process(opened, directory.release, pool, stages, progress)
-    _check_taken(release, taken, privacy)
     said: dict[str, object] = {
         "name": opened.spec.run.name,
         "release": str(given.resolve()),

@@ -20,6 +20,7 @@ from das.cli import main
 from das.errors import ReleaseError
 from das.files import errors_csv, simulate_2010
 from das.files.run_directory import RunDirectory
+from tests.altered import sealed
 
 CHANGES = ("run.seed=5", "output.report=false")
 Das = Callable[..., Result]
@@ -277,6 +278,7 @@ def test_constraints_that_contradict_each_other_are_the_fault_of_the_release(run
         values = [[0] * len(v) if u else v for u, v in zip(upper, table["value"].to_pylist(), strict=True)]
         at = table.column_names.index("value")
         pq.write_table(table.set_column(at, "value", pa.array(values, table.schema.field(at).type)), path)
+    sealed(copied)
     done = das("estimate", "--from", copied, "--out", tmp_path / "out")
     assert done.exit_code == 2, done.output
     assert "cannot be met together" in done.output

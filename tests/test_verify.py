@@ -23,6 +23,7 @@ from das.files.ledger import LedgerFile, digests
 from das.files.statement import own_digest
 from das.seal import seal
 from das.spec import dump, parse
+from tests.altered import sealed
 from tests.spec.test_parse import BASE
 
 Change = Callable[[dict[str, Any]], object]
@@ -44,12 +45,6 @@ def finished(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def copied(finished: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(finished, tmp_path / "copied"))
-
-
-def sealed(release: Path) -> None:
-    """As one writes it who alters with care: every digest and the page are those of what is there."""
-    said = json.loads((release / "privacy.json").read_text(encoding="utf-8"))
-    seal(release, said, parse((release / "spec.toml").read_text(encoding="utf-8"), where="c").run.name)
 
 
 def refused(release: Path, *words: str) -> str:
