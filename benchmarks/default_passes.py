@@ -23,12 +23,12 @@ from benchmarks.common import ROOT, Figures
 from das import spec as specification
 from das.engine import Silent
 from das.engine.local import InProcess
-from das.files.run_directory import RunDirectory
+from das.files.run.run_directory import RunDirectory
 from das.model.universe import Universe
 from das.pipeline import run_prepared
-from das.preparation import prepare
 from das.spec import RunSpec
 from das.stages import Stages
+from das.truth.preparation import prepare
 
 LEVELS = ("Country", "Region", "District", "Village")
 SMALL = {"sex": 2, "age": 9, "religion": 6}

@@ -22,11 +22,11 @@ from time import perf_counter
 import das
 from benchmarks.common import CONFIG, RHODE_ISLAND, ROOT, Figures, no_data, shared_data, timed
 from benchmarks.whole_run import WholeRun, whole_run
-from das import assessment
-from das.files import nmf
+from das.files.measurements import nmf
+from das.jobs.sweep import sweep
 from das.model.result import SweepRow
-from das.post import open_release
-from das.sweep import sweep
+from das.release.post import open_release
+from das.truth import assessment
 
 BRISTOL = RHODE_ISLAND.with_name("ri2010_bristol_44001.pl.zip")
 RHO = Fraction(293764, 114921)

@@ -18,12 +18,12 @@ import pyarrow.parquet as pq
 import das
 from benchmarks.common import CONFIG, RHODE_ISLAND, Figures, no_data, shared_data
 from das.engine import Silent
-from das.files.run_directory import RunDirectory
+from das.files.run.run_directory import RunDirectory
 from das.model.result import ErrorRow
 from das.pipeline import run_prepared
-from das.preparation import Prepared, prepare
 from das.spec import RunSpec
 from das.stages import Stages
+from das.truth.preparation import Prepared, prepare
 
 #: What is to be better, by how much: (level, query, measure) -> largest ratio.
 TARGETS = {

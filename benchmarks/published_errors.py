@@ -17,12 +17,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.whole_run import WholeRun
-from das.files import microdata_reading, truth
-from das.files import spine as spine_file
-from das.histogram import upward
+from das.files.microdata import reading as microdata_reading
+from das.files.release import spine as spine_file
+from das.files.run import truth
 from das.model.confidential import Confidential
 from das.model.histogram import Histogram
 from das.model.schema import PL94
+from das.truth.histogram import upward
 
 Counts = NDArray[np.int64]
 

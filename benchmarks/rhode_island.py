@@ -21,18 +21,20 @@ from benchmarks import published_errors
 from benchmarks.common import CONFIG, METRICS, RHODE_ISLAND, Figures, no_data, shared_data, timed
 from benchmarks.published_errors import COMPARED, Counts
 from benchmarks.whole_run import WholeRun, whole_run
-from das import from_release, preparation
 from das import spec as specification
 from das.engine import Silent
-from das.files import errors_csv, nmf, truth
-from das.measure import measure
+from das.files.measurements import nmf
+from das.files.run import errors_csv, truth
 from das.model.budget import Ledger
 from das.model.measurement import Measurement
 from das.model.result import ErrorRow
 from das.noise import entropy
-from das.post import open_release
+from das.release import estimating as from_release
+from das.release.post import open_release
 from das.spec import RunSpec
 from das.stages import Stages
+from das.truth import preparation
+from das.truth.measure import measure
 
 QUERIES = ("total", "votingage", "hispanic", "cenrace", "votingage * hispanic * cenrace", "detailed")
 

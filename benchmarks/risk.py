@@ -21,9 +21,9 @@ import numpy as np
 
 from benchmarks.common import Figures, timed
 from das import risk
-from das.files import microdata_reading
+from das.files.microdata import reading as microdata_reading
 from das.pipeline import run
-from das.post import open_release
+from das.release.post import open_release
 from das.risk.figures import OTHERS, RHO
 from das.risk.post_processing import learned
 from das.spec import parse

@@ -15,9 +15,9 @@ from pathlib import Path
 
 from benchmarks.common import Figures
 from benchmarks.whole_run import whole_run
-from das.files import simulate_2010
-from das.files import spine as spine_file
-from das.files.simulate_2010 import PERSONS_PER_BLOCK
+from das.files.release import spine as spine_file
+from das.files.simulators import census_2010 as simulate_2010
+from das.files.simulators.census_2010 import PERSONS_PER_BLOCK
 
 #: Blocks asked for, and the number of states that they lie in.
 SIZES = {10_000: 3, 100_000: 3}

@@ -13,7 +13,7 @@ from time import perf_counter, sleep
 from typing import Any
 
 from benchmarks.common import CONFIG, ROOT
-from das.files.run_directory import RunDirectory
+from das.files.run.run_directory import RunDirectory
 
 _LOOK = 0.2  # seconds between looks at the memory
 

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 from das.version import __version__
 
 if TYPE_CHECKING:
-    from das.from_release import Outcome
     from das.reading import read_microdata, read_nmf
+    from das.release.estimating import Outcome
     from das.spec import RunSpec
 
 __all__ = ["__version__", "load_spec", "read_microdata", "read_nmf", "run"]

@@ -3,7 +3,7 @@
     spec -> records -> histograms -> measurements | -> estimates -> rounded -> microdata -> tables
                                 (truth ends here) |                                   -> evaluation -> report
 
-``das.preparation`` and ``das.measuring`` see the truth; ``das.post`` cannot; ``das.assessment`` sees both and writes
+``das.truth.preparation`` and ``das.truth.measuring`` see the truth; ``das.release.post`` cannot; ``das.truth.assessment`` sees both and writes
 only to ``confidential/``.
 """
 
@@ -18,25 +18,25 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from das import release_report
 from das import spec as specification
-from das.assessment import Assessed, assess, truth_path
 from das.engine import Progress, Silent, executor, refuse_within_import
 from das.errors import UserError
-from das.files import errors_csv, run_directory, truth
-from das.files.run_directory import RunDirectory
-from das.from_release import Made, Outcome, certificates_json, post_process
-from das.measuring import Measured, begin, check_configuration, check_same, measure_release
+from das.files.run import errors_csv, run_directory, truth
+from das.files.run.run_directory import RunDirectory
 from das.model.not_private import marked
 from das.model.universe import PERSONS
-from das.post import open_release
-from das.preparation import Prepared, Truth, prepare
+from das.release import page as release_report
+from das.release.estimating import Made, Outcome, certificates_json, post_process
+from das.release.post import open_release
 from das.report import html
 from das.report.answers import Key, Shown
 from das.report.facts import facts
 from das.size import Size, refuse_beyond, sizes
 from das.spec import RunSpec
 from das.stages import Stages
+from das.truth.assessment import Assessed, assess, truth_path
+from das.truth.measuring import Measured, begin, check_configuration, check_same, measure_release
+from das.truth.preparation import Prepared, Truth, prepare
 from das.version import __version__
 
 

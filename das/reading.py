@@ -7,14 +7,15 @@ from pathlib import Path
 
 import pandas as pd
 
-from das import dictionary
 from das.errors import InputError
-from das.files import microdata_reading, nmf_frame
-from das.files import spine as spine_file
-from das.files.run_directory import is_private, read_text
+from das.files.measurements import frame as nmf_frame
+from das.files.microdata import reading as microdata_reading
+from das.files.release import spine as spine_file
+from das.files.run.run_directory import is_private, read_text
 from das.model.not_private import CELL, COLUMN
 from das.model.schema import Schema
 from das.model.universe import PERSONS
+from das.release import dictionary
 from das.spec import RunSpec, parse
 
 

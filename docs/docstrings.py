@@ -12,7 +12,7 @@ from typing import Any
 
 #: The page of the Python functions: section, and what stands in it.
 SECTIONS: Mapping[str, Sequence[str]] = {
-    "Runs": ["das.load_spec", "das.run", "das.from_release.estimate_from", "das.sweep.sweep", "das.comparing.compare_two", "das.from_release.Outcome"],
+    "Runs": ["das.load_spec", "das.run", "das.release.estimating.estimate_from", "das.jobs.sweep.sweep", "das.jobs.comparing.compare_two", "das.release.estimating.Outcome"],
     "Reading what a run wrote": ["das.read_nmf", "das.read_microdata"],
     "Noise": ["das.noise.discrete_gaussian.sample", "das.noise.entropy.system", "das.noise.entropy.seeded"],
     "Accounting": [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from das.seal import seal
+from das.release.seal import seal
 from das.spec import parse
 
 

@@ -37,8 +37,8 @@ SMALL = ["--quiet", "--set", "output.report=false", "--set", "output.tables=fals
 BRIEF = {"run": SMALL, "sweep": SMALL, "risk figures": ["--only", "figure-1"]}
 #: Not run here, and why.
 LEFT_OUT = {"data fetch": "needs the network", "risk reconstruct": "simulates for a minute; tests/risk has it",
-            "map runs": "needs boundaries; tests/test_mapping.py has it",
-            "Providence": "is in Rhode Island; tests/test_cli_tables.py has it"}  # fmt: skip
+            "map runs": "needs boundaries; tests/jobs/test_mapping.py has it",
+            "Providence": "is in Rhode Island; tests/cli/test_cli_tables.py has it"}  # fmt: skip
 
 
 def written(page: Path) -> Iterator[str]:

@@ -12,7 +12,7 @@ from benchmarks.fuzz.__main__ import run
 from benchmarks.fuzz.judge import command
 from benchmarks.fuzz.worlds import OWN, PEOPLE, Case, worlds
 from das.errors import LONGEST, InputError, SpecError, UserError, bounded
-from das.files import table
+from das.files.readers import table
 from das.report import figures
 from das.spec import dump, parse
 

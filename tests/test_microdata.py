@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 import das.files.microdata as microdata_file
 from das.errors import InputError
-from das.files.microdata import write
-from das.files.microdata_reading import read, read_frame
+from das.files.microdata.reading import read, read_frame
+from das.files.microdata.writing import write
 from das.microdata import expand, tabulate
 from das.model.histogram import Histogram
 from das.model.schema import CENRACE, E2E_1940, H1, PL94, Attribute, Schema

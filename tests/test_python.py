@@ -11,7 +11,7 @@ import pytest
 import das
 from das import pipeline
 from das.errors import SpecError, UserError
-from das.files import simulate_2010
+from das.files.simulators import census_2010 as simulate_2010
 from das.model.not_private import CELL, COLUMN
 
 

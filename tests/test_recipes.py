@@ -12,7 +12,7 @@ import pyarrow.dataset as ds
 import pytest
 
 import das
-from das.files import simulate_2010
+from das.files.simulators import census_2010 as simulate_2010
 
 PAGE = (Path(__file__).resolve().parents[1] / "docs" / "recipes.md").read_text(encoding="utf-8")
 

@@ -16,8 +16,8 @@ from das import spec as specification
 from das.cli import main
 from das.engine import Silent
 from das.errors import UserError
-from das.preparation import prepare
 from das.stages import Stages
+from das.truth.preparation import prepare
 
 SHARES = {**dict.fromkeys(MARGINS[12960], "1/8"), "detailed": "1/2"}
 

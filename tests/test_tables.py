@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import das.files.published_tables as files
+import das.files.release.tables as files
 from das.errors import InputError, ReleaseError
-from das.files.published_tables import read, verify, write
+from das.files.release.tables import read, verify, write
 from das.model.budget import Mechanism, Neighbours, Plan
 from das.model.histogram import Histogram
 from das.model.schema import CENRACE, E2E_1940, H1, PL94, Attribute, Schema

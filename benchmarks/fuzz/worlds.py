@@ -25,10 +25,11 @@ from benchmarks.fuzz.judge import Verdict, call, command
 from das import load_spec, pipeline, read_microdata
 from das import spec as specification
 from das.engine import Silent
-from das.files import simulate_1940, simulate_2010
-from das.preparation import prepare
+from das.files.simulators import census_1940 as simulate_1940
+from das.files.simulators import census_2010 as simulate_2010
 from das.spec import RunSpec
 from das.stages import Stages
+from das.truth.preparation import prepare
 
 #: A case: it alters something in a folder of its own, asks, and gives the verdict and what it asked.
 Case = Callable[[Random, Path], tuple[Verdict, str]]

@@ -1,7 +1,7 @@
 """The privacy statement of a release, as data: what was drawn, what it costs, what lies outside.
 
 ``docs/privacy-statement.md`` says what each field means. All but ``what_this_means``, ``says`` and ``digests`` is a
-function of the ledger, the specification and the entropy source, so that anyone can compute it again (:mod:`das.verify`).
+function of the ledger, the specification and the entropy source, so that anyone can compute it again (:mod:`das.release.verify`).
 """
 
 from __future__ import annotations

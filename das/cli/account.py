@@ -11,14 +11,14 @@ from typing import Any
 
 import click
 
-from das import verify as verification
 from das.accounting.statement import account as account_of
+from das.cli.console import account_tables, console, promises_of
 from das.cli.options import PATH, exact_option, guarded, json_option, load, set_option, warn
-from das.console import account_tables, console, promises_of
 from das.errors import UserError
-from das.files.run_directory import release_of
+from das.files.run.run_directory import release_of
 from das.model.budget import Draw, Event
 from das.model.not_private import PLANNED, WARNING, marked
+from das.release import verify as verification
 
 
 def checked(said: Mapping[str, Any]) -> str:

@@ -8,23 +8,24 @@ from typing import Any
 
 import click
 
-from das.assessment import evaluate_run
+from das.cli.console import Live, compare_table, console, headline_table, records_table, two_table
 from das.cli.interruption import repeated, resumable
 from das.cli.options import PATH, config_argument, guarded, json_option, load, run_options, warn
-from das.comparing import compare_two
-from das.console import Live, compare_table, console, headline_table, records_table, two_table
 from das.errors import UserError
 from das.evaluate import compared, headline
-from das.files import errors_csv, rows_csv
-from das.files.run_directory import RunDirectory, is_private, write_text
+from das.files import rows_csv
+from das.files.run import errors_csv
+from das.files.run.run_directory import RunDirectory, is_private, write_text
+from das.jobs.comparing import compare_two
+from das.jobs.sweep import sweep as run_sweep
 from das.model.not_private import marked, marked_rows
 from das.model.result import Comparison, TableRow
 from das.model.universe import PERSONS, called
-from das.post import open_release
+from das.release.post import open_release
 from das.report.compare import compare_page
 from das.report.facts import titles
 from das.spec.exact import exact
-from das.sweep import sweep as run_sweep
+from das.truth.assessment import evaluate_run
 
 
 @click.command()

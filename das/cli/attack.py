@@ -14,12 +14,11 @@ import click
 import numpy as np
 
 from das import tables
-from das.assessment import truth_of
+from das.cli.console import console, records_table
 from das.cli.options import PATH, guarded, json_option, warn
-from das.console import console, records_table
 from das.errors import ReleaseError, UserError
-from das.files import published_tables
-from das.files.run_directory import (
+from das.files.release import tables as published_tables
+from das.files.run.run_directory import (
     RunDirectory,
     create_private,
     is_private,
@@ -31,12 +30,13 @@ from das.model.budget import Mechanism
 from das.model.figure import FigureData
 from das.model.not_private import marked, marked_rows
 from das.noise import discrete_gaussian, discrete_laplace
-from das.post import Opened
+from das.release.post import Opened
 from das.report.risk import FORMATS, draw
 from das.risk import attack_figures, jason
 from das.risk.guarantee import most_often_right
 from das.risk.score import Report, Score, score
 from das.risk.table_attack import Tables, guess, read
+from das.truth.assessment import truth_of
 
 Experiment = Callable[[int, np.random.Generator], Sequence[Any]]
 #: Figure of JASON's report: how it is computed and drawn, and how many trials by default.

@@ -10,7 +10,9 @@ import click
 
 from das.cli.options import PATH, guarded, json_option
 from das.errors import UserError
-from das.files import fetch, simulate_1940, simulate_2010
+from das.files.readers import fetch
+from das.files.simulators import census_1940 as simulate_1940
+from das.files.simulators import census_2010 as simulate_2010
 
 
 @click.group()

@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from das.errors import ReleaseError, UserError
-from das.files.ledger import LedgerFile
-from das.files.run_directory import RunDirectory
+from das.files.run.ledger import LedgerFile
+from das.files.run.run_directory import RunDirectory
 
 
 class Terminated(BaseException):

@@ -8,9 +8,9 @@ from typing import cast
 
 import click
 
-from das import mapping
 from das.cli.options import PATH, guarded, json_option, warn
-from das.files.run_directory import RunDirectory
+from das.files.run.run_directory import RunDirectory
+from das.jobs import mapping
 from das.model.not_private import marked
 
 

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import click
 
+from das.cli.console import console, records_table
 from das.cli.options import PATH, guarded, json_option, warn
-from das.console import console, records_table
-from das.files import nmf_frame
-from das.files.run_directory import is_private, release_of
+from das.files.measurements import frame as nmf_frame
+from das.files.run.run_directory import is_private, release_of
 from das.model.not_private import marked, marked_rows
 from das.reading import read_nmf
-from das.verify import check as check_files
+from das.release.verify import check as check_files
 
 
 @click.group()

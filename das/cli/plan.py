@@ -14,8 +14,8 @@ import click
 from das.accounting import margins as margins_of
 from das.accounting.guarantee import DELTAS, guarantee, noise
 from das.accounting.planning import Option, Place, least_cost, normal_cost, options
+from das.cli.console import console, options_table
 from das.cli.options import config_argument, exact_option, guarded, json_option, load, warn_of
-from das.console import console, options_table
 from das.errors import SpecError, UserError
 from das.model.budget import Plan
 from das.model.not_private import PLANNED, marked

@@ -11,13 +11,12 @@ from typing import Any, NoReturn
 import click
 
 from das import risk as intruder
-from das.assessment import truth_of
 from das.cli.attack import attack, reconstruct
+from das.cli.console import console, records_table
 from das.cli.options import PATH, guarded, json_option, load, warn
-from das.console import console, records_table
 from das.errors import InputError, UserError
 from das.files import packaged
-from das.files.run_directory import RunDirectory, create_private, is_private, write_json
+from das.files.run.run_directory import RunDirectory, create_private, is_private, write_json
 from das.model.budget import Neighbours, Plan
 from das.model.not_private import PLANNED, WARNING, marked, marked_rows
 from das.model.spelling import product
@@ -26,6 +25,7 @@ from das.risk import exposure
 from das.risk.figures import FIGURES
 from das.risk.hierarchy import METHODS
 from das.spec.exact import exact
+from das.truth.assessment import truth_of
 
 PRIORS = (Fraction(1, 2), Fraction(1, 5), Fraction(1, 10), Fraction(1, 50))
 

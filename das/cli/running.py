@@ -11,19 +11,20 @@ from typing import Any
 
 import click
 
-from das import from_release, pipeline
+from das import pipeline
 from das.accounting import margins
 from das.accounting.statement import promises
+from das.cli.console import Live, console, headline_table, plan_table
 from das.cli.interruption import repeated, resumable
 from das.cli.options import PATH, config_argument, guarded, json_option, load, run_options, warn, warn_of
-from das.console import Live, console, headline_table, plan_table
 from das.engine import Silent
 from das.errors import UserError
 from das.evaluate import headline
-from das.files.run_directory import is_private, read_json, release_of
-from das.from_release import AFTERWARDS, Outcome
+from das.files.run.run_directory import is_private, read_json, release_of
 from das.model.not_private import CELL, COLUMN, PLANNED, marked
 from das.model.universe import PERSONS
+from das.release import estimating as from_release
+from das.release.estimating import AFTERWARDS, Outcome
 from das.size import Size, sizes
 from das.spec import METHODS
 from das.stages import Stages

@@ -14,21 +14,23 @@ from typing import IO, Any
 import click
 import numpy as np
 
+from das.cli.console import Live, console, records_table
 from das.cli.options import PATH, guarded, json_option, warn
-from das.console import Live, console, records_table
 from das.errors import UserError
-from das.files import area_list, run_directory, table_export
-from das.files.published_tables import GEOID, NAME
-from das.files.run_directory import release_of
-from das.files.table_places import Places, added_up
-from das.intervals import Intervals
+from das.files.readers import area_list
+from das.files.readers.table_places import Places, added_up
+from das.files.release import table_export
+from das.files.release.tables import GEOID, NAME
+from das.files.run import run_directory
+from das.files.run.run_directory import release_of
 from das.model.areas import Areas
 from das.model.not_private import marked_rows
 from das.model.spelling import named
 from das.model.universe import Universe
-from das.post import Opened, open_release
-from das.release_report import exact_queries
-from das.table_noise import variances
+from das.release.intervals import Intervals
+from das.release.page import exact_queries
+from das.release.post import Opened, open_release
+from das.release.table_noise import variances
 from das.tables import Table
 from das.tables import of as tables_of
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from das.files.run_directory import read_text
+from das.files.run.run_directory import read_text
 
 _INSTALLED = Path(__file__).resolve().parents[1] / "packaged"
 

@@ -14,8 +14,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from das import from_release, pipeline, spec
-from das.files import simulate_2010
+from das import pipeline, spec
+from das.files.simulators import census_2010 as simulate_2010
+from das.release import estimating as from_release
 from tests.end_to_end import independent as free
 
 # --- few persons, many facilities ------------------------------------------------------------------------------

@@ -19,12 +19,14 @@ from typing import Any
 
 import pytest
 
-from das import pipeline, spec, verify
+from das import pipeline, spec
 from das.errors import ReleaseError, UserError
-from das.files import nmf, simulate_2010
-from das.files.ledger import LedgerFile, digest_of
-from das.from_release import Outcome
+from das.files.measurements import nmf
+from das.files.run.ledger import LedgerFile, digest_of
+from das.files.simulators import census_2010 as simulate_2010
 from das.model.budget import Event
+from das.release import verify
+from das.release.estimating import Outcome
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="no fork on this system")
 KILLS = 50
@@ -32,7 +34,8 @@ KILLS = 50
 SERVER = """
 import json, os, signal, sys, time
 from pathlib import Path
-from das import measure, measuring, pipeline, preparation, spec
+from das.truth import measure, measuring, preparation
+from das import pipeline, spec
 from das.accounting import guarantee
 from das.cli import main
 from das.engine import Silent

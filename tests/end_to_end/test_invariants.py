@@ -13,12 +13,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from das import pipeline, read_microdata, verify
+from das import pipeline, read_microdata
 from das.errors import InputError, SpecError
 from das.geography.invariants import crossing, exact_bounds
 from das.model.grouping import Grouping
 from das.model.schema import Attribute, Schema
 from das.model.spine import Spine
+from das.release import verify
 from das.spec import parse
 
 CONFIG = """

@@ -12,14 +12,16 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from das import from_release, pipeline, read_microdata, verify
-from das.assessment import evaluate_run
+from das import pipeline, read_microdata
 from das.cli import main
 from das.errors import InputError, SpecError, UserError
-from das.files.areas import read as read_areas
-from das.files.spine import read as read_spine
+from das.files.release.areas import read as read_areas
+from das.files.release.spine import read as read_spine
 from das.pipeline import Outcome
+from das.release import estimating as from_release
+from das.release import verify
 from das.spec import RunSpec, budget_toml, dump, parse
+from das.truth.assessment import evaluate_run
 
 CONFIG = """
 [run]

@@ -11,11 +11,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from das import assessment, pipeline, post, spec
+from das import pipeline, spec
 from das.engine import Silent, executor
-from das.files import errors_csv
-from das.from_release import estimate_from
+from das.files.run import errors_csv
+from das.release import post
+from das.release.estimating import estimate_from
 from das.spec import RunSpec
+from das.truth import assessment
 from tests.end_to_end import independent as free
 
 LEVELS = ["US", "State", "County", "Tract", "Block_Group", "Block"]

@@ -13,11 +13,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from das.cli import main
-from das.files import simulate_2010
-from das.files.run_directory import is_private
-from das.from_release import estimate_from
+from das.files.run.run_directory import is_private
+from das.files.simulators import census_2010 as simulate_2010
 from das.model.not_private import CELL, COLUMN, PLANNED, WARNING, WITHOUT
 from das.reading import read_microdata, read_nmf
+from das.release.estimating import estimate_from
 from tests.spec.test_parse import BASE, UNITS
 
 #: Commands that are about no run and no configuration.

@@ -5,7 +5,7 @@ import os
 import pytest
 
 from das.errors import InputError
-from das.files import errors_csv
+from das.files.run import errors_csv
 from das.model.result import ErrorRow
 
 ROWS = [

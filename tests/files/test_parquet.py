@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from das.errors import ReleaseError
-from das.files.nmf_frame import read_nmf, summary
+from das.files.measurements.frame import read_nmf, summary
 from das.files.parquet import columns
 
 ROWS = {

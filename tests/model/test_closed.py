@@ -12,15 +12,15 @@ import numpy as np
 import pytest
 
 import das
-from das.assessment import Assessed
-from das.files.run_directory import RunDirectory
-from das.from_release import Outcome
+from das.files.run.run_directory import RunDirectory
 from das.model.closed import Closed, Rows
 from das.model.confidential import Confidential
 from das.model.histogram import Histogram
 from das.model.records import Blocks, Extract, Records
 from das.model.result import ErrorRow
 from das.model.schema import Attribute, Schema
+from das.release.estimating import Outcome
+from das.truth.assessment import Assessed
 
 PACKAGE = Path(das.__file__).parent
 #: Where errors are computed or true counts are held in the open: every dataclass there is closed, but those that hold

@@ -12,9 +12,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from das import from_release, pipeline, spec
-from das.files.nmf_frame import read_nmf
+from das import pipeline, spec
+from das.files.measurements.frame import read_nmf
 from das.model.schema import PL94
+from das.release import estimating as from_release
 from das.report import lookup
 from tests.report.parsed import Page, assert_sound
 
@@ -137,8 +138,8 @@ def test_parents_in_the_look_up_are_those_of_the_spine(public: str, run: Path) -
 
 def test_margins_are_those_that_check_prints_and_intervals_those_of_the_release(public: str, run: Path) -> None:
     from das.accounting import margins
-    from das.intervals import Intervals
-    from das.post import open_release
+    from das.release.intervals import Intervals
+    from das.release.post import open_release
 
     release = open_release(run / "release")
     persons, intervals = release.spec.persons, Intervals(release, release.spec.persons)

@@ -18,7 +18,7 @@ from das import pipeline, tables
 from das.cli import main
 from das.cli.attack import attacked
 from das.errors import InputError
-from das.files import errors_csv
+from das.files.run import errors_csv
 from das.model.budget import Mechanism, Neighbours
 from das.model.histogram import Histogram
 from das.model.not_private import CELL, COLUMN, marked

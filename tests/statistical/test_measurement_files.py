@@ -12,14 +12,16 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from das import pipeline, preparation, spec
+from das import pipeline, spec
 from das.engine import Silent
 from das.engine.local import InProcess
-from das.files import nmf, simulate_2010
-from das.files import spine as spine_file
-from das.files.run_directory import RunDirectory
+from das.files.measurements import nmf
+from das.files.release import spine as spine_file
+from das.files.run.run_directory import RunDirectory
+from das.files.simulators import census_2010 as simulate_2010
 from das.noise import discrete_gaussian, discrete_laplace
 from das.stages import Stages
+from das.truth import preparation
 
 Noise = dict[tuple[str, str], NDArray[np.int64]]
 KINDS = {

@@ -1,0 +1,1 @@
+"""Noisy measurement files: ours, and as the Bureau published them."""

@@ -1,0 +1,256 @@
+"""Noisy measurement files as the Bureau publishes them, made into a release that post-processing can open.
+
+``<folder>/<Level>.parquet/{DPQuery,Constraint}/State=<d><SS>/[County=.../]part-*.parquet`` and nothing else: no
+specification, no spine, no privacy statement. All three are read off the rows.
+
+*Spine.* The levels are the folders, from the root down in the order of the publications, or by their numbers of
+units where a name is not one of these. A unit's parent is the unit of the level above whose geocode its own begins
+with. A unit that was bypassed has no rows: it is there if codes below begin with it, and unmeasured.
+*Variances.* Those of the rows; infinite where a unit was not measured (no row, or a variance of NaN, infinity or 0).
+*Constraints.* The bounds of the dwelling groups at the lowest level, and the totals of the lowest level of which
+all are known, of each unit or of each place in several parts (:mod:`das.files.measurements.published_constraints`).
+
+Rows are read tolerantly, as the published partitions drift: any width of integers or floats, with or without
+``plb``, ``sign``, ``query_shape`` and the suffixes of names, in any order, cut into row groups anyhow.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from das.errors import InputError, ReleaseError, UserError
+from das.files.measurements import nmf
+from das.files.measurements.published_constraints import constraints_of
+from das.files.measurements.published_files import (
+    AGAIN,
+    Group,
+    Ints,
+    Level,
+    check_shape,
+    folders,
+    matrix,
+    read,
+    scan,
+    variance_of,
+)
+from das.files.measurements.published_tree import spine_of
+from das.files.release import spine as spine_file
+from das.files.run import run_directory
+from das.model.constraint import Constraint
+from das.model.measurement import Measurement
+from das.model.query import Query
+from das.model.schema import Schema
+from das.model.spine import Spine
+from das.model.universe import PERSONS
+
+#: Values of one level held at a time.
+_BATCH = 1 << 24
+_SAYS = {
+    "total": "the total",
+    "joint_total": "the total, all parts together,",
+    "lb": "least numbers in the dwelling groups",
+    "ub": "most numbers in the dwelling groups",
+}
+
+
+def is_published(folder: Path) -> bool:
+    """True if ``folder`` holds folders ``<Level>.parquet``, and no specification of a release of ours."""
+    return not (folder / "spec.toml").is_file() and bool(folders(folder))
+
+
+def convert(folder: Path, out: Path, batch: int = _BATCH) -> None:
+    """Write the release ``out``, which must not be there yet or be empty, from the published files under ``folder``.
+
+    ``out`` appears whole or not at all. What could not be taken over as it stands is listed in its
+    ``privacy.json`` under ``notes``.
+
+    Raises:
+        InputError, ReleaseError: no levels, unreadable files, attributes or groupings of no schema that is built
+            in, geocodes that make no tree, values that do not fit their query, totals that contradict each other.
+    """
+    draft = out.with_name(f".{out.name}.tmp")
+    there = out.parent.exists()
+    try:
+        draft.mkdir(parents=True)
+    except OSError as error:
+        raise UserError(f"cannot be created ({error.strerror})", where=draft, remedy="choose another --out") from None
+    try:
+        _convert(folder, draft, batch)
+        draft.rename(out)
+    except BaseException:
+        shutil.rmtree(draft, ignore_errors=True)
+        if not there and not any(out.parent.iterdir()):
+            out.parent.rmdir()
+        raise
+
+
+def _convert(folder: Path, draft: Path, batch: int) -> None:
+    schema, levels = scan(folder)
+    spine = spine_of(levels, folder)
+    notes: list[str] = []
+    constraints = constraints_of(schema, spine, levels, notes)
+    measured = [_Measured.of(schema, level) for level in levels]
+    root = run_directory.nmf_folder(draft, PERSONS)
+    for level, what in zip(levels, measured, strict=True):
+        nmf.write(root, level.name, schema, spine, _measurements(level, what, spine, batch))
+        if not what.variances:
+            notes.append(f"nothing is measured at {level.name}")
+    if not measured[0].variances:
+        if all(q.answers < schema.cells for q in measured[-1].queries):
+            raise InputError(f"nothing is measured at {levels[0].name}, nor the detailed query at {levels[-1].name}: "
+                             "there is nothing to begin an estimate with", where=folder, remedy=AGAIN)  # fmt: skip
+        notes.append(f"{levels[0].name} is estimated from the levels below it: the method is full-information")
+    nmf.write_constraints(root, schema, spine, constraints)
+    spine_file.write(draft / "spine.parquet", spine)
+    name = folder.resolve().name or "published"
+    run_directory.write_text(draft / "spec.toml", _spec(name, schema, measured, constraints))
+    run_directory.write_json(draft / "privacy.json", _privacy(spine, measured, constraints, notes))
+
+
+# --- measurements --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Measured:
+    """What is measured at a level: by the names of queries in the files, the query; and the usual variance and
+    number of units of each that is measured anywhere."""
+
+    level: str
+    names: Mapping[str, Query]
+    variances: Mapping[str, Counter[float]]
+    queries: tuple[Query, ...]
+
+    @staticmethod
+    def of(schema: Schema, level: Level) -> _Measured:
+        names: dict[str, Query] = {}
+        variances: dict[str, Counter[float]] = {}
+        for name, (query, units) in level.found.items():
+            if units:
+                names[name] = query
+                if query.name in variances:
+                    variances[query.name] = variances[query.name] + units
+                else:
+                    variances[query.name] = units
+        queries = {q.name: q for q in names.values()} or {"total": schema.query("total")}
+        return _Measured(level.name, names, variances, tuple(queries.values()))
+
+    def usual(self, query: str) -> float:
+        return self.variances[query].most_common(1)[0][0] if query in self.variances else float("inf")
+
+
+def _measurements(level: Level, what: _Measured, spine: Spine, limit: int) -> Iterator[Measurement]:
+    """All queries of a slice of units, and so on: what is not in the files is zero with infinite variance."""
+    ends = np.array([[g.first, g.last] for g in level.groups], dtype=str).reshape(-1, 2)
+    first, last = (spine.find(level.name, ends[:, i]) if len(ends) else np.zeros(0, dtype=int) for i in (0, 1))
+    for start, stop in spine.batches(level.name, sum(q.answers for q in what.queries), limit):
+        values = {q.name: np.zeros((stop - start, q.answers), dtype=np.int64) for q in what.queries}
+        variance = {q.name: np.full(stop - start, np.inf) for q in what.queries}
+        for i in np.flatnonzero((first < stop) & (last >= start)):
+            group = level.groups[i]
+            for query, unit, got, var in _rows(group, what, spine, level.name, start, stop):
+                again = np.isfinite(variance[query.name][unit])
+                if again.any() or len(np.unique(unit)) != len(unit):
+                    raise ReleaseError(f"two measurements of {query.name!r} for one unit of {level.name}",
+                                       where=group.path, remedy=AGAIN)  # fmt: skip
+                values[query.name][unit], variance[query.name][unit] = got, var
+        for q in what.queries:
+            yield Measurement(level.name, q.name, start, values[q.name], variance[q.name])
+
+
+def _rows(
+    group: Group, what: _Measured, spine: Spine, level: str, start: int, stop: int
+) -> Iterator[tuple[Query, Ints, Ints, NDArray[np.float64]]]:
+    """The measured rows of a row group in units ``start:stop``: query, units (from 0), values and variances."""
+    table = read(group.path, group.number, ["geocode", "query_name", "value", "variance"], ["query_shape"])
+    unit = spine.find(level, np.array(table["geocode"].to_pylist(), dtype=str)) - start
+    variance = variance_of(table, group.path)
+    here = (unit >= 0) & (unit < stop - start) & np.isfinite(variance)
+    name = np.array(table["query_name"].to_pylist(), dtype=str)
+    for written, query in what.names.items():
+        row = np.flatnonzero(here & (name == written))
+        if len(row):
+            check_shape(table, int(row[0]), query, group.path)
+            yield query, unit[row], matrix(table["value"].take(pa.array(row)), query, group.path), variance[row]
+
+
+# --- what a release says of itself ---------------------------------------------------------------------------
+
+
+def _spec(name: str, schema: Schema, measured: Sequence[_Measured], constraints: Sequence[Constraint]) -> str:
+    """A specification that post-processing can work by. Shares are in the ratio of the usual precisions."""
+    levels = [m.level for m in measured]
+    known = [c for c in constraints if c.name in ("total", "joint_total")]
+    bounded = "true" if len(constraints) > len(known) else "false"
+    parts = {m.level: {q.name: max(1, round(1e12 / m.usual(q.name))) for q in m.queries} for m in measured}
+    sums = {level: sum(queries.values()) for level, queries in parts.items()}
+    every = sum(sums.values())
+    method = "topdown" if measured[0].variances else "full-information"  # topdown would have no root to begin with
+    at_once = [*(levels[:1] if known else []), levels[-1]]
+    lines = [
+        "# Read off noisy measurement files as they were published, for what follows measurement. The budget is what",
+        "# their variances imply of a zCDP mechanism; data.reader is there because a specification must have one.",
+        f"run.name = {_text(name)}",
+        'data.reader = "pl94-2020"',
+        f"schema.name = {_text(schema.name)}",
+        f"geography.levels = [{', '.join(map(_text, levels))}]",
+        *(f"constraints.total = {_text(c.level)}" for c in known if c.name == "total"),
+        f"constraints.housing_units = {bounded}",
+        f"constraints.group_quarters = {bounded}",
+        f"estimation.method = {_text(method)}",
+        "[estimation.passes]",
+        'default = [["total"], ["*"]]',
+        *(f'{_text(level)} = [["*"]]' for level in dict.fromkeys(at_once)),
+        "[budget]",
+        f'rho = "{Fraction(every, 10**12)}"',
+        'neighbours = "bounded"',
+        "[budget.levels]",
+        *(f'{_text(level)} = "{Fraction(part, every)}"' for level, part in sums.items()),
+    ]
+    for level, queries in parts.items():
+        lines.append(f"[budget.queries.{_text(level)}]")
+        lines += [f'{_text(q)} = "{Fraction(part, sums[level])}"' for q, part in queries.items()]
+    return "\n".join(lines) + "\n"
+
+
+def _text(value: str) -> str:
+    """A basic string of TOML, whose escapes are those of JSON."""
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _privacy(
+    spine: Spine, measured: Sequence[_Measured], constraints: Sequence[Constraint], notes: Sequence[str]
+) -> dict[str, object]:
+    """What can be known: no ledger and no guarantee, which the publisher states."""
+    return {
+        "private": True,
+        "entropy": "as published",
+        "mechanism": "discrete-gaussian",
+        "guarantee": "that of the publisher of the noisy measurements",
+        "outside_the_guarantee": [
+            {"universe": PERSONS, "constraint": c.name, "level": c.level, "query": c.query, "sign": c.sign,
+             "says": f"{_SAYS.get(c.name) or _SAYS[c.name[-2:]]} of every {c.level}, as published"}
+            for c in constraints
+        ],
+        "measured": [
+            {
+                "universe": PERSONS, "level": m.level, "query": q.name, "units": sum(m.variances[q.name].values()),
+                "of_units": spine.units(m.level), "answers": q.answers,
+                "variance": {"usual": m.usual(q.name), "least": min(m.variances[q.name]),
+                             "most": max(m.variances[q.name])},
+            }
+            for m in measured for q in m.queries if q.name in m.variances
+        ],
+        "ledger": [],
+        "digests": {},
+        "notes": list(notes),
+    }  # fmt: skip

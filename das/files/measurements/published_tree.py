@@ -1,0 +1,85 @@
+"""The tree of noisy measurement files as published, from their geocodes.
+
+A unit's parent is the unit of the level above whose geocode its own begins with. A unit that was bypassed has no rows:
+it is there if codes below begin with it, and unmeasured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+
+from das.errors import InputError
+from das.files.measurements.published_files import AGAIN, Codes, Ints, Level
+from das.model.spine import Spine
+
+
+def spine_of(levels: Sequence[Level], folder: Path) -> Spine:
+    """From the lowest level up: each level's own units, and those that codes below begin with."""
+    codes: list[Codes] = [np.zeros(0, dtype=str)] * len(levels)
+    parents: list[Ints] = [np.zeros(1, dtype=np.int64)] * len(levels)
+    _stand_ins(levels)
+    codes[-1] = levels[-1].codes
+    for depth in range(len(levels) - 1, 0, -1):
+        here, above = levels[depth], levels[depth - 1]
+        _check_free(codes[depth], here.name, folder)
+        if depth == 1:
+            codes[0] = above.codes
+            parents[1] = np.zeros(len(codes[1]), dtype=np.int64)
+        else:
+            home = _homes(codes[depth], here.name, above, folder)
+            codes[depth - 1] = np.union1d(above.codes, home)
+            parents[depth] = np.searchsorted(codes[depth - 1], home).astype(np.int64)
+            childless = np.setdiff1d(codes[depth - 1], home)
+            if len(childless):
+                raise InputError(f"{above.name} {str(childless[0])!r} has no unit of level {here.name} below it "
+                                 f"({len(childless)} such units)", where=folder,
+                                 remedy="get the missing partitions, or leave out those of its branch everywhere")  # fmt: skip
+    if len(codes[0]) != 1:
+        raise InputError(f"level {levels[0].name} has {len(codes[0])} units ({codes[0][0]}, {codes[0][1]}, ...), but "
+                         "the tree has one root", where=folder,
+                         remedy="get the folder of the level above, or keep one branch alone")  # fmt: skip
+    return Spine(tuple(level.name for level in levels), tuple(codes), tuple(parents))
+
+
+def _stand_ins(levels: Sequence[Level]) -> None:
+    """Where a unit of a level has a code as long as those of the next, it stands for a unit of the next, too: its
+    only child, bypassed, which need not have rows of its own."""
+    for above, here in pairwise(levels[1:]):
+        lengths = np.unique(np.strings.str_len(here.codes))
+        own = np.strings.str_len(above.codes)
+        if len(lengths) == 1 and own.min() < own.max():
+            here.codes = np.union1d(here.codes, above.codes[own == lengths[0]])
+
+
+def _check_free(codes: Codes, name: str, folder: Path) -> None:
+    """No code of a level begins with another: then a code below has one parent at most, and the order of the
+    codes is that of their parents."""
+    bad = np.flatnonzero(np.strings.startswith(codes[1:], codes[:-1]))
+    if len(bad):
+        a, b = codes[bad[0]], codes[bad[0] + 1]
+        raise InputError(f"geocode {str(b)!r} of level {name} begins with {str(a)!r}, another unit of that level",
+                         where=folder, remedy=AGAIN)  # fmt: skip
+
+
+def _homes(codes: Codes, name: str, above: Level, folder: Path) -> Codes:
+    """The code of each unit's parent: the unit of the level above that it begins with or, if none, as much of it
+    as the codes of that level are long."""
+    lengths = np.unique(np.strings.str_len(above.codes)).tolist()
+    home = np.full(len(codes), "", dtype=f"<U{max(lengths)}")
+    for length in lengths:
+        cut = codes.astype(f"<U{length}")
+        known = np.isin(cut, above.codes)
+        home[known] = cut[known]
+    lost = home == ""
+    if lost.any() and len(lengths) == 1:
+        derived = lost & (np.strings.str_len(codes) >= lengths[0])
+        home[derived] = codes.astype(f"<U{lengths[0]}")[derived]
+        lost &= ~derived
+    if lost.any():
+        raise InputError(f"{name} {str(codes[lost][0])!r} belongs to no unit of level {above.name}: no geocode there "
+                         f"is its beginning ({int(lost.sum())} such units)", where=folder, remedy=AGAIN)  # fmt: skip
+    return home

@@ -1,0 +1,260 @@
+"""Microdata files: Parquet, one row per record, with the columns of the microdata detail files.
+
+A folder ``persons/`` or ``units/`` of ``part-NNNNN.parquet`` (zstd; every coded column a dictionary of
+strings), ordered by block. It appears under its name when it is whole, never before. Beside it, on request,
+the same rows as ``persons.csv``: pipe-delimited, ``#`` lines first, then a header. A seeded run says that it is one
+in the metadata of the parts and in a ``#`` line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pacsv
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from das.errors import InputError
+from das.files.microdata.layout import SERIAL, Layout, layout, tails
+from das.microdata import expand
+from das.model.histogram import Histogram
+from das.model.not_private import CELL, COLUMN, WARNING
+from das.model.schema import Schema
+
+#: Records of one row group, and row groups of one file.
+BATCH = 1 << 20
+GROUPS = 16
+#: EPNUM has nine digits in the published layout.
+LARGEST_SERIAL = 999_999_999
+#: The key of the files' metadata that says how many records all parts hold together.
+RECORDS = "das:records"
+
+
+def write(
+    directory: Path,
+    h: Histogram,
+    codes: NDArray[np.str_],
+    schema: Schema,
+    universe: str,
+    *,
+    structures: NDArray[np.int64] | None = None,
+    build: str = "das",
+    csv: bool = False,
+    private: bool = True,
+    batch: int = BATCH,
+) -> list[Path]:
+    """Write the microdata of the lowest level into the folder ``directory``; return the files.
+
+    ``codes`` names the units of ``h``. ``structures``, ``(blocks, dwelling levels)``, adds to a file of housing units
+    one row for each group-quarters facility (columns 1 and up), as published.
+    ``build`` goes into ``SCHEMA_BUILD_ID``. At most ``batch`` records are held at a time. Files of an
+    earlier run in ``directory`` are replaced; a folder with anything else in it is refused. With ``csv``,
+    the rows also go to ``<directory>.csv``.
+
+    Raises:
+        InputError: codes that do not fit the histogram, or that do not tell two blocks apart; more records
+            than nine digits can number; a folder with other files in it.
+    """
+    if len(codes) != h.units or h.cells != schema.cells:
+        raise InputError(
+            f"{h.units} units of {h.cells} cells do not fit {len(codes)} codes and the {schema.cells} cells "
+            f"of schema {schema.name!r}",
+            where=directory,
+        )
+    plan = layout(schema, universe, codes, build)
+    if structures is not None:
+        h = _with_facilities(h, structures)
+    if (records := int(h.count.sum())) > LARGEST_SERIAL + 1 and SERIAL in plan.order:
+        raise InputError(f"{records:,} records are more than EPNUM can number (1,000,000,000)", where=directory)
+    tables = _tables(h, plan, _Places(plan, codes), batch)
+    text = directory.with_name(f"{directory.name}.csv") if csv else None
+    _publish(directory, text, tables, plan, records, private)
+    return sorted(directory.glob("part-*.parquet")) + ([text] if text else [])
+
+
+def _publish(
+    directory: Path, text: Path | None, tables: Iterator[pa.Table], plan: Layout, records: int, private: bool
+) -> None:
+    """Write under temporary names, and give the true names when all is written."""
+    partial = directory.with_name(f".{directory.name}.partial")
+    partial_text = partial.with_name(f".{directory.name}.csv.partial")
+    _refuse_others(directory)
+    _remove(partial)
+    partial.mkdir(parents=True)
+    try:
+        with ExitStack() as stack:
+            sinks: list[_Parts | _Text] = [stack.enter_context(_Parts(partial, plan, records, private))]
+            if text:
+                sinks.append(stack.enter_context(_Text(partial_text, plan, records, private)))
+            for table in tables:
+                for sink in sinks:
+                    sink.write(table)
+    except BaseException:
+        _remove(partial)
+        partial_text.unlink(missing_ok=True)
+        raise
+    _remove(directory)
+    partial.replace(directory)
+    if text:
+        partial_text.replace(text)
+
+
+def _refuse_others(directory: Path) -> None:
+    if directory.exists() and (not directory.is_dir() or any(not _is_part(p) for p in directory.iterdir())):
+        raise InputError(
+            "this is not a folder of microdata parts alone, and it would be replaced",
+            where=directory,
+            remedy="name another folder for the output, or empty this one",
+        )
+
+
+def _is_part(path: Path) -> bool:
+    return path.name.startswith("part-") and path.suffix == ".parquet"
+
+
+def _remove(directory: Path) -> None:
+    """Remove a folder of parts."""
+    if directory.exists():
+        for path in filter(_is_part, directory.iterdir()):
+            path.unlink()
+        directory.rmdir()
+
+
+def _with_facilities(h: Histogram, structures: NDArray[np.int64]) -> Histogram:
+    """A third cell after vacant and occupied: group-quarters facilities of all types."""
+    if len(structures) != h.units:
+        raise InputError(f"structures of {len(structures)} blocks for {h.units} blocks", where="microdata of units")
+    facilities = structures[:, 1:].sum(axis=1)
+    at = np.flatnonzero(facilities)
+    unit, cell = np.concatenate([h.unit, at]), np.concatenate([h.cell, np.full(len(at), h.cells)])
+    return Histogram.of(h.units, h.cells + 1, unit, cell, np.concatenate([h.count, facilities[at]]))
+
+
+class _Places:
+    """The geographic columns: for each, the distinct values and which of them a unit has."""
+
+    def __init__(self, plan: Layout, codes: NDArray[np.str_]) -> None:
+        self.whole = codes if plan.width == 0 else None
+        self.name = plan.geography[0][0]
+        self.parts: dict[str, tuple[pa.Array, NDArray[np.int64]]] = {}
+        held = codes
+        if plan.width:
+            points, at = tails(codes, plan.width), 0
+            held = _strings(points)
+            for name, width in plan.geography:
+                values, index = np.unique(_strings(points[:, at : at + width]), return_inverse=True)
+                self.parts[name] = pa.array(values, pa.string()), index
+                at += width
+        if len(np.unique(held)) != len(codes):
+            raise InputError(
+                "two units have the same code" + (f" in its last {plan.width} characters" if plan.width else ""),
+                where="microdata",
+                remedy="give each block a code of its own: state, county, tract, block group, block",
+            )
+
+    def columns(self, unit: NDArray[np.int64]) -> dict[str, pa.Array]:
+        if self.whole is not None:
+            first, last = (unit.min(), unit.max() + 1) if len(unit) else (0, 0)
+            return {self.name: _coded(unit - first, pa.array(self.whole[first:last], pa.string()))}
+        return {name: _coded(index[unit], values) for name, (values, index) in self.parts.items()}
+
+
+def _strings(points: NDArray[np.uint32]) -> NDArray[np.str_]:
+    return np.ascontiguousarray(points).view(f"<U{points.shape[1]}").ravel()
+
+
+def _tables(h: Histogram, plan: Layout, places: _Places, batch: int) -> Iterator[pa.Table]:
+    """The rows, ``batch`` at most at a time; one empty table if there are none."""
+    serial = 0
+    for first, last in _slices(h, batch):
+        part = h.rows(first, last)
+        for start in range(0, int(part.count.sum()), batch):
+            unit, cell = expand(part, start, start + batch)
+            yield _table(unit + first, cell, serial, plan, places)
+            serial += len(unit)
+    if serial == 0:
+        none = np.zeros(0, dtype=np.int64)
+        yield _table(none, none, 0, plan, places)
+
+
+def _slices(h: Histogram, batch: int) -> Iterator[tuple[int, int]]:
+    """Units in order, as many as hold ``batch`` records together (or one unit that alone holds more)."""
+    end = np.cumsum(h.totals())
+    first = 0
+    while first < h.units:
+        before = int(end[first - 1]) if first else 0
+        last = max(first + 1, int(np.searchsorted(end, before + batch, side="right")))
+        yield first, last
+        first = last
+
+
+def _table(unit: NDArray[np.int64], cell: NDArray[np.int64], serial: int, plan: Layout, places: _Places) -> pa.Table:
+    rows = len(unit)
+    columns: dict[str, Any] = {SERIAL: pa.array(np.arange(serial, serial + rows, dtype=np.int32))}
+    columns |= places.columns(unit)
+    for name, value in plan.constants.items():
+        columns[name] = _coded(np.zeros(rows, dtype=np.int32), pa.array([value]))
+    for c in plan.columns:
+        columns[c.name] = _coded(c.index[cell], pa.array(c.values))
+    return pa.table({name: columns[name] for name in plan.order})
+
+
+def _coded(index: NDArray[np.int64], values: pa.Array) -> pa.DictionaryArray:
+    return pa.DictionaryArray.from_arrays(pa.array(index.astype(np.int32)), values)
+
+
+class _Parts:
+    """The Parquet files, a new one every ``GROUPS`` row groups."""
+
+    def __init__(self, directory: Path, plan: Layout, records: int, private: bool) -> None:
+        self.directory = directory
+        self.metadata = {"das:layout": plan.kind, RECORDS: str(records)} | ({} if private else {COLUMN: CELL})
+        self.groups = 0
+        self.writer: pq.ParquetWriter | None = None
+
+    def write(self, table: pa.Table) -> None:
+        if self.groups % GROUPS == 0:
+            self.close()
+            path = self.directory / f"part-{self.groups // GROUPS:05d}.parquet"
+            schema = table.schema.with_metadata(self.metadata)
+            self.writer = pq.ParquetWriter(path, schema, compression="zstd")
+        assert self.writer is not None
+        self.writer.write_table(table.replace_schema_metadata(self.metadata))
+        self.groups += 1
+
+    def close(self) -> None:
+        if self.writer is not None:
+            self.writer.close()
+
+    def __enter__(self) -> _Parts:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class _Text:
+    """The pipe-delimited file: ``#`` lines, the header, the rows."""
+
+    OPTIONS = pacsv.WriteOptions(include_header=False, delimiter="|", quoting_style="none")
+
+    def __init__(self, path: Path, plan: Layout, records: int, private: bool) -> None:
+        self.file = path.open("wb")
+        mark = () if private else (f"# {WARNING}",)
+        lines = (f"# {plan.kind}", f"# records: {records}", *mark, "|".join(plan.order))
+        self.file.write(("\n".join(lines) + "\n").encode())
+
+    def write(self, table: pa.Table) -> None:
+        plain = [c.cast(pa.string()) if pa.types.is_dictionary(c.type) else c for c in table.columns]
+        pacsv.write_csv(pa.table(plain, names=table.column_names), self.file, self.OPTIONS)
+
+    def __enter__(self) -> _Text:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.file.close()

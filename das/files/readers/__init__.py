@@ -1,0 +1,1 @@
+"""Input files: one module per format that is read."""

@@ -1,0 +1,85 @@
+"""Reading the input of a run: which module reads which format, and what every reader must satisfy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from das.errors import InputError
+from das.model.confidential import Confidential
+from das.model.records import Blocks, Extract, Records, Source
+from das.model.schema import Schema
+
+#: The readers of a configuration (``data.reader``) and their modules.
+READERS = {
+    "pl94-2010": "das.files.readers.pl94_2010",
+    "pl94-2020": "das.files.readers.pl94_2020",
+    "ext1940": "das.files.readers.ext1940",
+    "ppmf": "das.files.readers.ppmf",
+    "table": "das.files.readers.table",
+}
+
+
+def read(
+    reader: str,
+    paths: Sequence[Path],
+    schema: Schema,
+    *,
+    columns: Mapping[str, Any] | None = None,
+    encoding: str = "utf-8",
+    progress: Callable[[str, int, int], None] | None = None,
+) -> Extract:
+    """Read the input of a run: all ``paths`` (files, archives or folders) together are one extract.
+
+    ``columns`` says what the columns of a ``table`` mean, ``encoding`` that of its text; the other formats say so
+    themselves.
+    ``progress`` is called with what is done, how many parts of it are done, and of how many.
+    """
+    if reader not in READERS:
+        raise InputError(f"no reader {reader!r}", where="data.reader", remedy=f"use one of {', '.join(READERS)}")
+    if columns and reader != "table":
+        raise InputError(f"reader {reader!r} takes no columns", where="data.columns", remedy="delete the table")
+    module = import_module(READERS[reader])
+    paths = [Path(p) for p in paths]
+    options = {"columns": columns, "encoding": encoding} if reader == "table" else {}
+    extract: Extract = module.read(paths, schema, progress=progress, **options)
+    _check_possible(extract.persons, extract.blocks)
+    return extract
+
+
+def read_beside(
+    paths: Sequence[Path],
+    schema: Schema,
+    blocks: Blocks,
+    *,
+    columns: Mapping[str, Any],
+    encoding: str = "utf-8",
+    where: str,
+) -> tuple[Confidential[Records], tuple[Source, ...]]:
+    """The records of another universe, from tables of its own, in the places ``blocks``. ``where`` is the table of the
+    configuration that tells its columns."""
+    module = import_module(READERS["table"])
+    records, sources = module.read_beside(paths, schema, blocks, columns=columns, encoding=encoding, where=where)
+    _check_possible(records, blocks)
+    return records, sources
+
+
+def _check_possible(records: Confidential[Records], blocks: Blocks) -> None:
+    persons = records.open("no record may be of a combination that the schema says cannot occur")
+    impossible = ~persons.schema.possible[persons.cell] & (persons.count > 0)
+    if impossible.any():
+        at = int(np.flatnonzero(impossible)[0])
+        levels = np.unravel_index(persons.cell[at], persons.schema.shape)
+        labels = (a.levels[i] for a, i in zip(persons.schema.attributes, levels, strict=True))
+        place = ", ".join(f"{field} {codes[persons.block[at]]}" for field, codes in blocks.fields.items())
+        number = int(persons.count[impossible].sum())
+        raise InputError(
+            f"{number} records are of combinations that cannot occur in schema "
+            f"{persons.schema.name!r}, the first one {' x '.join(labels)}",
+            where=place,
+            remedy="mend the data, or use a schema that allows the combination",
+        )

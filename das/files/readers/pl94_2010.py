@@ -1,0 +1,212 @@
+"""2010 redistricting (P.L. 94-171) files, with group quarters from Summary File 1 where it lies beside them.
+
+A state is the zip ``{ss}2010.pl.zip``, or its three files: ``{ss}geo2010.pl`` (fixed width, 500 characters),
+``{ss}000012010.pl`` (P1, P2) and ``{ss}000022010.pl`` (P3, P4, H1), comma-separated, without names.
+Records that are read: geographic component 00 at the levels state, county, tract, block group and block.
+Source: 2010 Census Redistricting Data (P.L. 94-171) Summary File, technical documentation, chapters 2 and 6.
+
+**Group quarters.** The 2010 file does not say where people live. Two ways to fill the ``hhgq`` attribute:
+
+* without Summary File 1, the persons of a block without an occupied housing unit are said to live in group
+  quarters of type 7 (other noninstitutional), and everybody else in households. This is an imputation, and
+  finds far too few (a block with both is all households), all of one type;
+* with ``{ss}2010.sf1.zip`` (or ``{ss}geo2010.sf1`` and ``{ss}000062010.sf1``) among the paths, the published
+  counts by block and type (table P42) are met exactly, and which of the block's people they are is a
+  deterministic rule (:func:`das.files.readers.sf1_group_quarters.assign`).
+
+The files have no count of facilities either: a block has 1 facility of each type that somebody lives in.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from das.errors import InputError
+from das.files.readers import pl94_common as pl94
+from das.files.readers import pl94_records
+from das.files.readers import sf1_group_quarters as sf1
+from das.files.readers.source import Member, as_integers, by_state, letters, sources
+from das.model.records import Extract
+from das.model.schema import Schema
+
+Progress = Callable[[str, int, int], None]
+
+#: For the privacy statement, without Summary File 1.
+ASSIGNED = (
+    "hhgq was assigned, not counted: redistricting files of 2010 do not say who lives in group quarters. Everybody in a "
+    "block without an occupied housing unit is put into other noninstitutional facilities, everybody else into "
+    "households. Table P5, and whatever else tells types of group quarters apart, shows this rule: a 0 there does not "
+    "mean that nobody lives in such a place."
+)
+
+PATTERN = re.compile(r"(?P<state>[a-z]{2})(?P<part>(geo|00001|00002)2010\.pl|(geo|00006)2010\.sf1)")
+NAMES = "{ss}2010.pl.zip, or its files {ss}geo2010.pl, {ss}000012010.pl and {ss}000022010.pl"
+SEGMENTS = {
+    1: [*pl94.NAMES["P001"], *pl94.NAMES["P002"]],
+    2: [*pl94.NAMES["P003"], *pl94.NAMES["P004"], *pl94.NAMES["H001"]],
+}
+CELLS = [*SEGMENTS[1], *SEGMENTS[2]]
+LINE, NAME = 500, (227, 90)
+#: First column (from 1) and width of the header's fields, and of a place's name.
+COLUMNS = {
+    "FILEID": (1, 6), "STUSAB": (7, 2), "SUMLEV": (9, 3), "GEOCOMP": (12, 2), "LOGRECNO": (19, 7),
+    "STATE": (28, 2), "COUNTY": (30, 3), "COUSUB": (37, 5), "PLACE": (46, 5), "TRACT": (55, 6),
+    "BLKGRP": (61, 1), "BLOCK": (62, 4), "AIANHH": (77, 4), "CD": (154, 2), "SLDU": (156, 3), "SLDL": (159, 3),
+    "VTD": (162, 6), "POP100": (319, 9), "HU100": (328, 9),
+}  # fmt: skip
+
+
+def read(paths: Sequence[Path], schema: Schema, *, progress: Progress | None = None) -> Extract:
+    """Read all states among ``paths`` (zips, files or folders); together they are one nation.
+
+    ``schema`` has attributes among hhgq, votingage, hispanic and cenrace. Raises :class:`InputError` for
+    anything that is not the complete, consistent P.L. 94-171 of each state.
+    """
+    pl94_records.cell_map(schema)
+    groups = by_state(paths, PATTERN, NAMES)
+    with_sf1 = [s for s, parts in groups.items() if any(p.endswith("sf1") for p in parts)]
+    if with_sf1 and len(with_sf1) != len(groups):
+        lacking = sorted(set(groups) - set(with_sf1))
+        raise InputError(
+            f"Summary File 1 is there for {with_sf1[0].upper()}, but not for {lacking[0].upper()}",
+            where="data.path",
+            remedy="give it for every state or for none, so that group quarters mean the same everywhere",
+        )
+    states = []
+    for number, (stusab, parts) in enumerate(groups.items()):
+        if progress:
+            progress(f"reading {stusab.upper()}", number, len(groups))
+        states.append(_read_state(stusab.upper(), parts))
+    if progress:
+        progress("read", len(groups), len(groups))
+    read_from = sources([m for parts in groups.values() for m in parts.values()])
+    return pl94_records.extract(states, schema, read_from, {} if with_sf1 else {"hhgq": ASSIGNED})
+
+
+def _read_state(stusab: str, parts: Mapping[str, Member]) -> pl94_records.State:
+    needed = ["geo2010.pl", "000012010.pl", "000022010.pl"]
+    if any(p.endswith("sf1") for p in parts):
+        needed += ["geo2010.sf1", "000062010.sf1"]
+    for part in needed:
+        if part not in parts:
+            raise InputError(
+                f"{stusab.lower()}{part} is missing",
+                where=next(iter(parts.values())).path,
+                remedy=f"a state is {NAMES}; Summary File 1 is geo2010.sf1 and 000062010.sf1",
+            )
+    header = read_header(parts["geo2010.pl"], "PLST", stusab)
+    found = pl94.places(header)
+    values = pl94.segments({n: parts[f"{n:05d}2010.pl"] for n in SEGMENTS}, header, SEGMENTS, ",")
+    _check(header, found, values)
+    people = pl94_records.persons(values, found, header.name)
+    housing = values[pl94.HOUSING : pl94.HOUSING + 3, found.rows["750"]].astype(np.int64)
+    if "geo2010.sf1" in parts:
+        beside = read_header(parts["geo2010.sf1"], "SF1ST", stusab)
+        population = values[pl94.POPULATION, found.rows["750"]]
+        types = sf1.counts(parts["000062010.sf1"], beside, found.codes["750"], population)
+    else:
+        types = _imputed(people, housing)
+    people = sf1.assign(people, types, housing[0], found.codes["750"], header.name)
+    return pl94_records.State(pl94_records.geography(header, found), people, housing, header.names)
+
+
+def _imputed(people: pl94_records.Counts, housing: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Persons in group quarters by type, ``(blocks, 7)``: all of a block without an occupied unit, as type 7."""
+    types = np.zeros((housing.shape[1], 7), dtype=np.int64)
+    np.add.at(types[:, 6], people.block, people.number)
+    types[housing[1] > 0, 6] = 0
+    return types
+
+
+def _check(header: pl94.Header, found: pl94.Places, values: NDArray[np.int32]) -> None:
+    pl94.check_sums(values, pl94.IDENTITIES, CELLS, header.line, f"segments of {header.name}")
+    for name, of_header, cell in (("POP100", header.pop100, pl94.POPULATION), ("HU100", header.hu100, pl94.HOUSING)):
+        pl94.check_header(header, name, of_header, values[cell], CELLS[cell])
+    pl94.check_levels(values, found, list(pl94.LEVELS)[1:], CELLS, header.name)
+
+
+# --- the geographic header ----------------------------------------------------------------------------
+
+
+def read_header(member: Member, fileid: str, stusab: str, lines: int = 1 << 14) -> pl94.Header:
+    """The fixed-width header of P.L. 94-171 (``PLST``) or Summary File 1 (``SF1ST``), some lines at a time."""
+    levels, named = np.array([*pl94.LEVELS, sf1.BLOCK_LEVEL]), np.array(list(pl94.NAMED))
+    parts, start = [], 0
+    places: list[dict[str, NDArray[np.str_]]] = []
+    with member.open() as stream:
+        head = stream.read(LINE + 2)
+        end = b"\r\n" if head[LINE:] == b"\r\n" else b"\n"
+        chunk = head + stream.read(lines * (LINE + len(end)) - len(head))
+        while chunk:
+            rows = _cut(chunk, end, member, start)
+            field = {n: letters(rows[:, at - 1 : at - 1 + width]) for n, (at, width) in COLUMNS.items()}
+            line = np.arange(start, start + len(rows))
+            for name, expected in (("FILEID", f"{fileid:6}"), ("STUSAB", stusab)):
+                _check_id(field[name], name, expected, member, line)
+            record = _integers(field["LOGRECNO"], "LOGRECNO", member, line)
+            whole = field["GEOCOMP"] == "00"
+            at = np.flatnonzero(whole & np.isin(field["SUMLEV"], levels))
+            parts.append((record, line[at], {n: v[at] for n, v in field.items()}))
+            at = np.flatnonzero(whole & np.isin(field["SUMLEV"], named))
+            names = letters(rows[at, NAME[0] - 1 : sum(NAME) - 1])
+            places.append({n: field[n][at] for n in ("SUMLEV", *pl94.WIDTHS)} | {"NAME": names})
+            start += len(rows)
+            chunk = stream.read(lines * (LINE + len(end)))
+    if not parts:
+        raise InputError("the file is empty", where=member.name, remedy=pl94.AGAIN)
+    line = np.concatenate([p[1] for p in parts])
+    kept = {n: np.concatenate([p[2][n] for p in parts]) for n in COLUMNS}
+    place = {n: np.concatenate([p[n] for p in places]) for n in places[0]}
+    return pl94.Header(
+        name=member.name,
+        stusab=stusab,
+        logrecno=np.concatenate([p[0] for p in parts]),
+        line=line,
+        sumlev=kept["SUMLEV"],
+        fields={n: kept[n] for n in pl94.WIDTHS},
+        pop100=_integers(kept["POP100"], "POP100", member, line),
+        hu100=_integers(kept["HU100"], "HU100", member, line),
+        names=pl94.names_of(place["SUMLEV"], place, place["NAME"]),
+    )
+
+
+def _cut(chunk: bytes, end: bytes, member: Member, start: int) -> NDArray[np.uint8]:
+    """Lines of latin-1 bytes, ``(lines, 500)``; raises at the first of another length."""
+    width = LINE + len(end)
+    if len(chunk) % width == LINE:
+        chunk += end  # the last line may lack its end
+    whole = len(chunk) // width
+    rows = np.frombuffer(chunk, np.uint8)[: whole * width].reshape(whole, width)
+    sound = (rows[:, LINE:] == np.frombuffer(end, np.uint8)).all(axis=1) & (rows[:, :LINE] >= ord(" ")).all(axis=1)
+    if not sound.all() or len(chunk) % width:
+        bad = whole if sound.all() else int(np.flatnonzero(~sound)[0])
+        length = len(chunk[bad * width :].split(b"\n", 1)[0].rstrip(b"\r"))
+        raise InputError(
+            f"the line has {length} characters, or control characters in it, where {LINE} are expected",
+            where=f"{member.name}, line {start + bad + 1}",
+            remedy="the header must be whole and as published (latin-1, fixed width): not cut short, not re-encoded",
+        )
+    return rows[:, :LINE]
+
+
+def _check_id(values: NDArray[np.str_], name: str, expected: str, member: Member, line: NDArray[np.intp]) -> None:
+    if (wrong := values != expected).any():
+        bad = int(np.flatnonzero(wrong)[0])
+        raise InputError(
+            f"{name} is {str(values[bad])!r}, where {expected!r} is expected",
+            where=f"{member.name}, line {line[bad] + 1}",
+            remedy="the file is of another state, year or product than its name says",
+        )
+
+
+def _integers(values: NDArray[np.str_], name: str, member: Member, line: NDArray[np.intp]) -> NDArray[np.int64]:
+    number, sound = as_integers(values)
+    if not sound.all():
+        bad = int(np.flatnonzero(~sound)[0])
+        raise InputError(f"{name} is {str(values[bad])!r}, not a number", where=f"{member.name}, line {line[bad] + 1}")
+    return number

@@ -1,0 +1,148 @@
+r"""From the tables of redistricting files to records.
+
+Tables P1 (race) and P3 (race, 18 and over) list the 63 combinations of races with their sub-totals; P2
+and P4 do so for the people who are not Hispanic. With :math:`p^k_r` the count of combination :math:`r` in
+table :math:`k`, the four histograms over races are
+
+.. math:: h_{18+,N} = p^4, \quad h_{18+,H} = p^3 - p^4, \quad h_{<18,N} = p^2 - p^4, \quad
+          h_{<18,H} = (p^1 - p^2) - (p^3 - p^4).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from das.errors import InputError
+from das.files.readers.pl94_common import AGAIN, LEAVES, LEVELS, WIDTHS, Header, Places
+from das.files.readers.source import join, letters, points
+from das.model.confidential import Confidential
+from das.model.names import Names, merged
+from das.model.records import Blocks, Extract, Records, Source
+from das.model.schema import CENRACE, H1, PL94, Schema
+
+#: Fields that some headers leave empty.
+DISTRICTS = ("CD", "SLDU", "SLDL", "VTD")
+#: Fields of blocks whose codes stand in the header as they are.
+RAW = {"Place": "PLACE", "AIAN": "AIANHH"} | {f: f for f in DISTRICTS}
+HALF = PL94.cells // 8  #: cells of one type of dwelling: voting age x Hispanic x race
+
+
+class Counts(NamedTuple):
+    """``number`` persons of ``cell`` live in ``block``; cells of one type of dwelling, or of ``PL94``."""
+
+    block: NDArray[np.int64]
+    cell: NDArray[np.int64]
+    number: NDArray[np.int64]
+
+
+def persons(values: NDArray[np.int32], found: Places, where: str, chunk: int = 1 << 14) -> Counts:
+    """Persons by block and (voting age, Hispanic, race), ``HALF`` = 252 cells, those > 0 in order of block."""
+    rows, out = found.rows["750"], []
+    for start in range(0, len(rows), chunk):
+        at = rows[start : start + chunk]
+        p1, p2, p3, p4 = (values[np.array(LEAVES[t])[:, None], at].T for t in ("P001", "P002", "P003", "P004"))
+        h = np.concatenate([p2 - p4, (p1 - p2) - (p3 - p4), p4, p3 - p4], axis=1)
+        if h.size and h.min() < 0:
+            bad, race = (int(i[0]) for i in np.nonzero(h < 0))
+            raise InputError(
+                f"block {found.codes['750'][start + bad]} has fewer persons of race {CENRACE[race % 63]} in all "
+                f"than in its parts (tables P1 to P4)",
+                where=where,
+                remedy=AGAIN,
+            )
+        block, cell = np.nonzero(h)
+        out.append(Counts(block + start, cell, h[block, cell].astype(np.int64)))
+    return Counts(*(np.concatenate(a) for a in zip(*out, strict=True)))
+
+
+def geography(header: Header, found: Places) -> dict[str, NDArray[np.str_]]:
+    """The geographic fields of the blocks. Places, American Indian areas and districts are raw codes, all 9 for none."""
+    at = found.rows["750"]
+    code = points(found.codes["750"])
+    fields = {level.field: letters(code[:, : level.width]) for level in LEVELS.values()}
+    fields["Tract_Group"] = letters(code[:, :9])
+    fields["County_Subdivision"] = join(fields["County"], header.fields["COUSUB"][at])
+    for field, raw in RAW.items():
+        value = header.fields[raw][at]
+        none = ((points(value) == ord(" ")) | (points(value) == ord("Z"))).all(axis=1)  # Z: none is defined
+        fields[field] = np.where(none, "9" * WIDTHS[raw], value)
+    return fields
+
+
+class State(NamedTuple):
+    """One state, ready to be joined with others: ``persons`` in cells of ``PL94``; ``housing`` is total,
+    occupied and vacant units, ``(3, blocks)``; ``names`` of places by field."""
+
+    fields: Mapping[str, NDArray[np.str_]]
+    persons: Counts
+    housing: NDArray[np.int64]
+    names: Mapping[str, Names]
+
+
+def structures(blocks: int, people: Counts, housing: NDArray[np.int64]) -> NDArray[np.int64]:
+    """``(blocks, 8)``: housing units, and 1 for each type of group quarters that somebody lives in."""
+    out = np.zeros((blocks, 8), dtype=np.int64)
+    out[people.block, people.cell // HALF] = 1
+    out[:, 0] = housing
+    return out
+
+
+def cell_map(schema: Schema) -> NDArray[np.int64]:
+    """For each cell of ``PL94`` the cell of ``schema``, whose attributes are some of those of ``PL94``."""
+    known = {a.name: a for a in PL94.attributes}
+    for a in schema.attributes:
+        if a.name not in known or len(a.levels) != len(known[a.name].levels):
+            sizes = ", ".join(f"{k} ({len(v.levels)})" for k, v in known.items())
+            raise InputError(
+                f"these files do not say attribute {a.name!r} with {len(a.levels)} levels",
+                where=f"schema {schema.name!r}",
+                remedy=f"use attributes among {sizes}",
+            )
+    level = [PL94.level_of(a.name) for a in schema.attributes]
+    return np.ravel_multi_index(level, schema.shape).astype(np.int64)
+
+
+#: For the privacy statement.
+NOTES = (
+    "A person's record is the line that the reader made of the published tables. Its kind of dwelling is not in the "
+    "tables by person: it was assigned from the counts of the block (the group quarters of persons from SF1 or P5, or "
+    "from there being no occupied housing unit), so it can depend on other records of the block.",
+    "The facilities of group quarters by type are taken to be there where somebody lives in them: their bounds say, "
+    "exactly, whether anybody lives in each type in each block.",
+)
+
+
+def extract(
+    states: Sequence[State], schema: Schema, sources: tuple[Source, ...], assigned: Mapping[str, str] | None = None
+) -> Extract:
+    """All states together, in the order of their codes. ``assigned``: attributes that no table says, and how they were
+    made up; those that ``schema`` lacks are left out."""
+    states = sorted(states, key=lambda s: s.fields["State"][0])
+    for a, b in pairwise(states):
+        if a.fields["State"][0] == b.fields["State"][0]:
+            raise InputError(f"two files of state {a.fields['State'][0]}", where="data.path", remedy="give it once")
+    sizes = [len(s.fields["Block"]) for s in states]
+    offset = np.concatenate([[0], np.cumsum(sizes)])
+    people = Counts(
+        np.concatenate([s.persons.block + o for s, o in zip(states, offset, strict=False)]),
+        np.concatenate([s.persons.cell for s in states]),
+        np.concatenate([s.persons.number for s in states]),
+    )
+    housing = np.concatenate([s.housing for s in states], axis=1)
+    fields = {f: np.concatenate([s.fields[f] for s in states]) for f in states[0].fields}
+    undefined = [f for f in DISTRICTS if not np.strings.strip(fields[f], "9").any()]
+    fields = {f: code for f, code in fields.items() if f not in undefined}
+    unit, block = np.nonzero(housing[[2, 1]])  # vacant is cell 0 of the schema of housing units, occupied cell 1
+    return Extract(
+        Blocks(fields, structures(int(offset[-1]), people, housing[0]), merged(s.names for s in states)),
+        Confidential(Records(schema, people.block, cell_map(schema)[people.cell], people.number)),
+        Confidential(Records(H1, block, unit, housing[[2, 1]][unit, block])),
+        sources,
+        NOTES,
+        {name: says for name, says in (assigned or {}).items() if name in {a.name for a in schema.attributes}},
+    )

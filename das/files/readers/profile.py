@@ -1,0 +1,69 @@
+"""A table as it is, for a first configuration: every column as text, in the encoding that it reads in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from das.errors import InputError
+from das.files.readers.source import AGAIN, Layout, Member, batches, members
+from das.files.readers.table import header
+from das.model.profile import Column, Profile
+
+#: Tried in this order.
+ENCODINGS = ("utf-8", "utf-16", "latin-1")
+
+
+def read(path: Path) -> Profile:
+    """Raises :class:`InputError` where it is no table, or has no rows."""
+    found = members(path)
+    if len(found) != 1:
+        raise InputError(f"holds {len(found)} files", where=path, remedy="name one table, CSV or Parquet")
+    table, encoding = _parquet(found[0]) if found[0].base.endswith(".parquet") else _text(found[0])
+    if not table.num_rows:
+        raise InputError("has no records", where=path)
+    return Profile(str(path), encoding, table.num_rows, tuple(_column(n, table[n]) for n in table.column_names))
+
+
+def _text(member: Member) -> tuple[pa.Table, str]:
+    with member.open() as stream:
+        begin = stream.read(2)
+    last: InputError | None = None
+    for encoding in ENCODINGS:
+        if (encoding == "utf-16") != (begin in (b"\xff\xfe", b"\xfe\xff")):
+            continue
+        try:
+            delimiter, names = header(member, encoding)
+            if not names:
+                raise InputError("its first line is blank, and names no columns", where=member.name,
+                                 remedy="delete the lines above the names of the columns")  # fmt: skip
+            layout = Layout(delimiter, dict.fromkeys(names, pa.string()), skip=1, quotes=True, encoding=encoding)
+            return pa.Table.from_batches(
+                batches(member, layout), pa.schema([(n, pa.string()) for n in names])
+            ), encoding
+        except InputError as error:
+            last = last or error
+    assert last is not None
+    raise last
+
+
+def _parquet(member: Member) -> tuple[pa.Table, str]:
+    try:
+        table = pq.read_table(member.path)
+        return pa.table({n: pc.fill_null(pc.cast(table[n], pa.string()), "") for n in table.column_names}), ENCODINGS[0]
+    except (OSError, pa.ArrowException) as error:
+        raise InputError(f"is not a Parquet file that can be read: {error}"[:300], where=member.name,
+                         remedy=AGAIN) from None  # fmt: skip
+
+
+def _column(name: str, column: pa.ChunkedArray) -> Column:
+    encoded = pc.dictionary_encode(column).combine_chunks()
+    values = encoded.dictionary.to_pylist()
+    order = sorted((i for i, v in enumerate(values) if v), key=lambda i: values[i])
+    place = np.full(len(values), -1, dtype=np.int64)
+    place[order] = np.arange(len(order))
+    return Column(name, tuple(values[i] for i in order), place[encoded.indices.to_numpy()])

@@ -1,0 +1,1 @@
+"""What else a release holds: spine, areas, estimates, statement, tables."""

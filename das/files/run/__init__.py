@@ -1,0 +1,1 @@
+"""The folder of a run: its ledger, and what is confidential."""

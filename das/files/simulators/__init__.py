@@ -1,0 +1,1 @@
+"""Simulated extracts in the true file formats."""

@@ -1,0 +1,1 @@
+"""What puts several runs or estimates beside each other."""

@@ -1,0 +1,183 @@
+"""``dictionary.csv``: what every file of a release, each of its columns and each code in them means.
+
+One line for each thing, ``universe, kind, file, column, code, label``. A file with its columns and their codes follows
+what they speak of: the levels of the tree, and of each universe the attributes with their levels, the groupings with
+their groups, and the queries. ``file`` is a path with ``*`` where there are several of one kind. It is a function of
+the specification and of the codes of the lowest level, so verification writes it again.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from das.files.microdata import layout as micro
+from das.files.release import areas
+from das.files.release import spine as spine_file
+from das.files.release.tables import GEOCODE, GEOID, identifiers
+from das.files.release.tables import NAME as PLACE
+from das.model.labels import NOT_COUNTED, level_words
+from das.model.not_private import CELL, COLUMN, WARNING, marked_rows
+from das.model.schema import Schema
+from das.model.spine import Spine
+from das.model.universe import Universe, beside
+from das.spec import RunSpec
+from das.tables import of as tables_of
+
+NAME = "dictionary.csv"
+FILES = (
+    ("spec.toml", "the configuration, with every default written out"),
+    ("privacy.json", "the privacy statement, for programs"),
+    ("privacy.html", "the privacy statement, for people"),
+    ("ledger.jsonl", "one line for every draw of noise, written before it was made (not of another publisher's)"),
+    ("report.html", "look up a place: its published counts, its noisy measurements, and their intervals"),
+    ("worse-than-measured.json", "measured queries whose published counts are further off than their noise explains"),
+    (NAME, "this file"),
+    ("spine.parquet", "the tree of places, root first"),
+    (areas.NAME, "the areas off the tree that the input knew, with the units of the lowest level in each; if any"),
+)
+SPINE = ("level of the tree", "code of the unit, unique in its level", "code of the unit above it",
+         "name of the unit, where it has one", "the Bureau's standard identifier, which joins to TIGER")  # fmt: skip
+AREAS = ("kind of area, such as Place", "code of the area", "name of the area, where it has one",
+         "code of a unit of the lowest level in it")  # fmt: skip
+CODE = "code of the unit, as in spine.parquet"
+#: Beside the code, where any unit of the level has them.
+PLACES = {GEOID: SPINE[4], PLACE: SPINE[3]}
+#: Columns of noisy measurement files, but for those of the attributes.
+NMF = {
+    "geocode": CODE,
+    "query_name": "what was asked, followed by _dpq (a measurement) or _con (a constraint)",
+    "query_shape": "number of groups along each attribute, in their order; 1 where it is summed out",
+    "value": "the answers, a list in C order: groups of the last attribute follow each other first",
+    "variance": "variance of the noise of each answer (measurements)",
+    "sign": "relation of the count to the value (constraints)",
+}
+AXES = (("*", "summed out"), ("detailed", "every level by itself, in their order"))
+MICRO = {
+    micro.GEOCODE: CODE, micro.SERIAL: "number of the person, from 0; it means nothing else",
+    "SCHEMA_TYPE_CODE": "kind of file", "SCHEMA_BUILD_ID": "name of the run",
+    "TABBLKST": "state (FIPS)", "TABBLKCOU": "county (FIPS)", "TABTRACTCE": "census tract", "TABBLKGRPCE": "block group",
+    "TABBLK": "block", "STATE": "state", "COUNTY": "county", "ENUMDIST": "enumeration district",
+    "RTYPE": "kind of record", "EUID": "unit of the person: there are no unit records",
+    "QREL": "relationship: not measured", "QSEX": "sex: not measured", "QSPANX": "Hispanic origin, in detail: not measured",
+    "CIT": "citizenship: not measured", **{f"QRACE{i}": "race, in detail: not measured" for i in range(1, 9)},
+}  # fmt: skip
+RTYPE = {"2": "housing unit", "3": "person in a housing unit", "4": "group-quarters facility",
+         "5": "person in group quarters"}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One line."""
+
+    universe: str
+    kind: str
+    file: str
+    column: str
+    code: str
+    label: str
+
+
+#: By universe, attributes that were made up by a rule, each with a sentence: the ``assigned`` of the statement.
+Assigned = Mapping[str, Mapping[str, str]]
+
+
+def text(spec: RunSpec, spine: Spine, assigned: Assigned) -> str:
+    """The file."""
+    out = io.StringIO()
+    rows = marked_rows(map(vars, entries(spec, spine, assigned)), spec.run.private)
+    lines = csv.DictWriter(out, rows[0], lineterminator="\n")
+    lines.writeheader()
+    lines.writerows(rows)
+    return out.getvalue()
+
+
+def entries(spec: RunSpec, spine: Spine, assigned: Assigned) -> list[Entry]:
+    """Every line of the dictionary of a release."""
+    out = [Entry("", "file", name, "", "", says) for name, says in FILES]
+    out += [
+        Entry("", "column", "spine.parquet", c, "", says) for c, says in zip(spine_file.COLUMNS, SPINE, strict=True)
+    ]
+    out += [Entry("", "column", areas.NAME, c, "", says) for c, says in zip(areas.COLUMNS, AREAS, strict=True)]
+    out += [Entry("", "code", "spine.parquet", "level", level, level_words(level)) for level in spine.levels]
+    for u in spec.universes:
+        made_up = assigned.get(u.name, {})
+        parts = [_schema(u), _measurements(u), _microdata(u, spine, spec)]
+        if spec.estimation.method == "full-information" and len(spine) > 1:
+            parts.append(_estimates(u))
+        if spec.output.tables:
+            parts.append(_tables(u, spine, made_up, spec.run.private))
+        out += [Entry(u.name, *line) for part in parts for line in part]
+    return out
+
+
+Line = tuple[str, str, str, str, str]
+
+
+def _schema(u: Universe) -> Iterator[Line]:
+    schema = u.schema
+    for a in schema.attributes:
+        yield "attribute", "", a.name, "", a.title
+        yield from (("level", "", a.name, code, label) for code, label in zip(a.levels, a.labels, strict=True))
+    for g in schema.recodes:
+        yield "grouping", "", g.name, "", f"{g.title} (a coarser view of {g.attribute})"
+        yield from (("group", "", g.name, code, label) for code, label in zip(g.groups, g.labels, strict=True))
+    for query in dict.fromkeys(d.query for d in u.plan.draws):
+        yield "query", "", "", query, schema.query(query).title
+
+
+def _measurements(u: Universe) -> Iterator[Line]:
+    file = f"{beside('nmf', u.name)}/*.parquet"
+    yield "file", file, "", "", f"noisy measurements of {u.records}, and what is published exactly of them"
+    yield from _answers(file, u.schema, NMF)
+
+
+def _estimates(u: Universe) -> Iterator[Line]:
+    file = f"{beside('estimates', u.name)}/*.parquet"
+    yield "file", file, "", "", f"unbiased estimates of {u.records} from all measurements together"
+    said = {c: NMF[c] for c in ("geocode", "query_name", "query_shape", "value")}
+    yield from _answers(file, u.schema, said | {"standard_error": "standard error of each estimate"})
+
+
+def _answers(file: str, schema: Schema, columns: dict[str, str]) -> Iterator[Line]:
+    yield from (("column", file, name, "", says) for name, says in columns.items())
+    for a in schema.attributes:
+        yield "column", file, a.name, "", f"how {a.title} is grouped"
+        views = [(g.name, g.title) for g in schema.recodes if g.attribute == a.name]
+        yield from (("code", file, a.name, code, says) for code, says in (*AXES, *views))
+
+
+def _microdata(u: Universe, spine: Spine, spec: RunSpec) -> Iterator[Line]:
+    plan = micro.layout(u.schema, u.name, spine.codes[-1], "")
+    coded = {c.name: c for c in plan.columns}
+    for file in (f"microdata/{u.name}/*.parquet", *([f"microdata/{u.name}.csv"] if spec.output.csv else [])):
+        yield "file", file, "", "", f"one row for each record of {u.records}"
+        for name in plan.order:
+            column = coded.get(name)
+            if column is None:
+                yield "column", file, name, "", MICRO[name]
+            elif column.decodes is None:
+                yield "column", file, name, "", MICRO[name]
+                yield from (("code", file, name, code, RTYPE[code]) for code in column.values)
+            else:
+                a = u.schema.attribute(column.decodes)
+                yield "column", file, name, "", a.title
+                labels = [a.labels[i] if i >= 0 else "of no cell of the schema" for i in column.levels]
+                yield from (("code", file, name, code, x) for code, x in zip(column.values, labels, strict=True))
+
+
+def _tables(u: Universe, spine: Spine, made_up: Mapping[str, str], private: bool) -> Iterator[Line]:
+    places = {c for level in spine.levels for c in identifiers(spine, level)}
+    for table in tables_of(u, made_up):
+        file = f"tables/{table.name}_*.csv"
+        yield "file", file, "", "", f"{table.name}: {table.title} ({u.records}), one row for each unit of a level"
+        yield "column", file, GEOCODE, "", CODE
+        yield from (("column", file, c, "", says) for c, says in PLACES.items() if c in places)
+        yield from (("column", file, f, "", x) for f, x in zip(table.columns, table.labels, strict=True))
+        if table.assigned:
+            yield "column", file, NOT_COUNTED, "", " ".join(made_up[a] for a in table.assigned)
+        if not private:
+            yield "column", file, COLUMN, "", WARNING
+            yield "code", file, COLUMN, CELL, WARNING

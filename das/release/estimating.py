@@ -1,0 +1,186 @@
+"""Everything after measurement, as one piece of work: of a run that goes on, or of a release that somebody published.
+
+Like ``das.release.post``, nothing here can see the truth.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Executor
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from das import spec as specification
+from das.engine import Progress, Silent, executor, refuse_within_import
+from das.errors import InfeasibleError, ReleaseError, UserError
+from das.files.measurements import published_layout
+from das.files.release import statement
+from das.files.release.adoption import adopt
+from das.files.run import run_directory
+from das.files.run.ledger import digests
+from das.files.run.run_directory import RunDirectory
+from das.model.histogram import Histogram
+from das.model.not_private import marked
+from das.model.release import Release
+from das.model.result import ErrorRow
+from das.release import dictionary
+from das.release import page as release_report
+from das.release.post import Certificates, Opened, estimate, open_release, publish
+from das.release.residuals import Misfit, misfits
+from das.release.seal import seal
+from das.spec import RunSpec
+from das.stages import Stages
+from das.version import __version__
+
+#: What post-processing makes: published histograms and certificates, by universe and level.
+Made = tuple[Mapping[str, Mapping[str, Histogram]], Mapping[str, Mapping[str, Certificates]]]
+MISFITS = "worse-than-measured.json"  #: in a release: see :mod:`das.release.residuals`
+WORSE = "worse_than_measured"  #: the list in it
+#: The parts of a specification that say nothing of what is measured.
+AFTERWARDS = ("estimation", "rounding", "output")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a run has written, and how well it did (``rows`` by universe; empty without the truth). ``notes``: what
+    of published files could not be taken over as it stands. ``was_finished``: this was to resume a run that had
+    ended, and nothing was done. ``private``: the noise was not seeded."""
+
+    directory: RunDirectory
+    rows: Mapping[str, Sequence[ErrorRow]] = field(repr=False)
+    seconds: float
+    notes: tuple[str, ...] = ()
+    was_finished: bool = False
+    private: bool = True
+
+
+def estimate_from(
+    release: Path, out: Path, *, changes: Sequence[str] = (), workers: int = 1, progress: Progress | None = None
+) -> Outcome:
+    """Everything after measurement, from the files of a release alone: of ours, or in the Bureau's layout.
+
+    ``out/release`` is a whole release: it has the same measurements, ledger and statement. ``changes``
+    (``dotted.key=value``) change how it is estimated, rounded and written, such as ``estimation.method=topdown``;
+    what is measured stays. What stops it leaves nothing in ``out``; what another process has begun there stays.
+    """
+    refuse_within_import()
+    progress, directory = progress or Silent(), RunDirectory(out)
+    directory.refuse_if_taken()
+    if not published_layout.is_published(release) and not (release / "spec.toml").is_file():
+        raise ReleaseError("this is no release: it has no spec.toml, and no folders <Level>.parquet", where=release,
+                           remedy="give the folder release/ of a run, or noisy measurement files in the "
+                                  "Bureau's layout")  # fmt: skip
+    with executor(workers) as pool:
+        directory.create(confidential=False)  # ours from here on: nobody else's is ever deleted
+        try:
+            return _estimate_from(release, directory, changes, pool, progress)
+        except InfeasibleError as error:  # what was published contradicts itself: the fault is in the input
+            directory.remove()
+            raise ReleaseError(f"its constraints cannot be met together: {error.what}", where=release,
+                               remedy="the release is altered: get it again from where it was published") from None  # fmt: skip
+        except BaseException:
+            directory.remove()
+            raise
+
+
+def _estimate_from(
+    given: Path, directory: RunDirectory, changes: Sequence[str], pool: Executor, progress: Progress
+) -> Outcome:
+    stages, release = Stages(), given
+    if published_layout.is_published(given):
+        progress.stage("convert", None)
+        with stages("convert"):
+            published_layout.convert(given, directory.release)
+        release = directory.release
+    opened = open_release(release)
+    opened = replace(opened, spec=_changed(opened.spec, changes))
+    privacy = statement.read(release)
+    if release == given:
+        with stages("take over"):
+            adopt(release, directory.release)
+            taken = digests(directory.release) | {"spec.toml": run_directory.digest(release / "spec.toml")}
+            _check_taken(release, taken, privacy)
+    run_directory.write_text(directory.release / "spec.toml", specification.dump(opened.spec))
+    seal(directory.release, privacy, opened.spec.run.name)
+    _, certificates = post_process(opened, directory.release, pool, stages, progress)
+    said: dict[str, object] = {
+        "name": opened.spec.run.name,
+        "release": str(given.resolve()),
+        "spec_digest": specification.digest(opened.spec),
+        "changes": list(changes),
+        "version": __version__,
+        "stages": stages.done,
+        "certificates": certificates_json(certificates),
+        "outputs": directory.digests(),
+    }
+    directory.write_manifest(marked(said, privacy["private"]))
+    return Outcome(directory, {}, stages.seconds, tuple(privacy.get("notes", ())), private=privacy["private"])
+
+
+def _changed(spec: RunSpec, changes: Sequence[str]) -> RunSpec:
+    """The specification with changes that leave alone what was measured. Raises :class:`UserError` for others."""
+    if not changes:
+        return spec
+    new = specification.parse(specification.dump(spec), where="--set", overrides=changes)
+    for name, key in RunSpec.model_fields.items():
+        if name not in AFTERWARDS and getattr(new, name) != getattr(spec, name):
+            raise UserError(f"{key.alias or name} was settled when this release was measured", where="--set",
+                            remedy=f"what can change afterwards is in {', '.join(AFTERWARDS)}; for anything else, "
+                                   "run again: that measures again")  # fmt: skip
+    return new
+
+
+def _check_taken(release: Path, taken: Mapping[str, str], said: Mapping[str, Any]) -> None:
+    """What was taken over is what the statement of the release has digests of: under a new seal, an alteration could
+    not be seen any more. (Measurements of another publisher are without.)"""
+    for name, digest in taken.items() if "measured" not in said else ():
+        if said["digests"].get(name) != digest:
+            raise ReleaseError("is not that of which privacy.json has the digest", where=release / name,
+                               remedy="the release is altered: get it again from where it was published")  # fmt: skip
+
+
+def post_processed(release: Path, workers: int) -> tuple[Made, Stages]:
+    """Everything after measurement of one run, as one piece of work for another process."""
+    stages = Stages()
+    with executor(workers) as pool:
+        return post_process(open_release(release), release, pool, stages, Silent()), stages
+
+
+def post_process(opened: Opened, out: Path, pool: Executor, stages: Stages, progress: Progress) -> Made:
+    """Estimate, round, and write under ``out`` what is published of it. The pool ends with the estimates: its memory is
+    free for what follows, and counted in the record of the stage."""
+    results: dict[str, Release] = {}
+    certificates: dict[str, Mapping[str, Certificates]] = {}
+    with stages("estimate and round"):
+        for u in opened.spec.universes:
+            results[u.name], certificates[u.name] = estimate(opened, u, pool, progress, out)
+        pool.shutdown()
+    with stages("microdata and tables"):
+        for u in opened.spec.universes:
+            publish(opened, u, results[u.name], out, progress)
+        assigned = {u.name: opened.assigned(u.name) for u in opened.spec.universes}
+        run_directory.write_text(out / dictionary.NAME, dictionary.text(opened.spec, opened.spine, assigned))
+    published = {name: r.histograms for name, r in results.items()}
+    with stages("residuals"):
+        found = _misfits(opened, published)
+        run_directory.write_json(out / MISFITS, marked({WORSE: [asdict(m) for m in found]}, opened.spec.run.private))
+    if opened.spec.output.report:
+        with stages("report of the release"):
+            progress.stage("report of the release", None)
+            there = replace(opened, folder=out)  # with the estimates that were written
+            release_report.write(there, release_report.shown(there, published), out, found)
+    with stages("seal"):
+        seal(out, statement.read(out), opened.spec.run.name)
+    return published, certificates
+
+
+def _misfits(opened: Opened, published: Mapping[str, Mapping[str, Histogram]]) -> list[Misfit]:
+    """The queries of all universes that are published worse than they were measured, by their residuals."""
+    tests = sum(len(u.plan.draws) for u in opened.spec.universes)
+    return [m for u in opened.spec.universes for m in misfits(u, opened.source(u), published[u.name], tests)]
+
+
+def certificates_json(certificates: Mapping[str, Mapping[str, Certificates]]) -> dict[str, Any]:
+    """As the manifest has them."""
+    return {u: {lv: asdict(c) for lv, c in levels.items()} for u, levels in certificates.items()}

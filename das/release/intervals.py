@@ -1,0 +1,107 @@
+"""The interval at 95 % that a release gives of every count: from all that it says of the count's own unit.
+
+At the levels of ``estimates/`` (full information) from the measurements of all levels together, for the sums that are
+there; otherwise from the unit's own measurements (:mod:`das.estimate.margins`). Like ``das.release.post``, nothing here can see
+the truth.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from das.estimate import margins
+from das.estimate.margins import UNKNOWN, Level
+from das.files.measurements.nmf import NmfReader
+from das.files.release.estimates import EstimateReader, folder_of
+from das.model.constraint import Bounds
+from das.model.query import Query
+from das.release.post import Opened
+from das.spec import Universe
+
+Ints = NDArray[np.int64]
+Columns = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class Intervals:
+    """Of the counts of one universe of a release."""
+
+    release: Opened
+    universe: Universe
+    _levels: dict[str, Level] = field(default_factory=dict, repr=False)
+
+    def read(
+        self,
+        level: str,
+        columns: Columns,
+        start: int = 0,
+        stop: int | None = None,
+        wanted: NDArray[np.bool_] | None = None,
+    ) -> tuple[Ints, Ints]:
+        """Estimates of sums of cells ``(columns, cells)`` in units ``start:stop``, rounded, and their margins, both
+        ``(units, columns)``; the margin is ``UNKNOWN`` where nothing determines the sum, and of batches without a unit
+        that is ``wanted``, ``(units of the level,)``."""
+        spine = self.release.spine
+        stop = spine.units(level) if stop is None else stop
+        value = np.zeros((stop - start, len(columns)), dtype=np.int64)
+        margin = np.full_like(value, UNKNOWN)
+        informed = self._informed(level, columns)
+        own = np.array([j for j in range(len(columns)) if j not in informed], dtype=np.intp)
+        answers = max(self.universe.schema.cells, len(columns))
+        for first, last in spine.batches(level, answers):
+            a, b = max(first, start), min(last, stop)
+            here = slice(a - start, b - start)
+            if a >= b or (wanted is not None and not wanted[a:b].any()):
+                continue
+            if len(own):
+                found = self._level(level).read(self._measured, columns[own], a, b)
+                value[here, own], margin[here, own] = self._whole(*found)
+            for j, (query, answer) in informed.items():
+                v, e = self._estimates.read(level, query, a, b)
+                value[here, j], margin[here, j] = self._whole(v[:, answer], e[:, answer].astype(np.float64))
+        return value, margin
+
+    def _whole(self, value: NDArray[np.float64], error: NDArray[np.float64]) -> tuple[Ints, Ints]:
+        return margins.whole(self.universe.plan.mechanism, value, error)
+
+    def _informed(self, level: str, columns: Columns) -> dict[int, tuple[str, int]]:
+        """The columns of which ``estimates/`` has the sum: an answer to a query."""
+        schema = self.universe.schema
+        out: dict[int, tuple[str, int]] = {}
+        for name in self._estimates.queries(level):
+            index = schema.query(name).index
+            first = index[columns.argmax(axis=1)]
+            same = ((index[None, :] == first[:, None]) == columns)[:, schema.possible].all(axis=1)
+            out |= {int(j): (name, int(first[j])) for j in np.flatnonzero(same)}
+        return out
+
+    def _level(self, level: str) -> Level:
+        if level not in self._levels:
+            bounds = self._bounds[level]
+            self._levels[level] = Level.of(level, self.universe.schema, self._measured, bounds, self._partition(bounds))
+        return self._levels[level]
+
+    def _partition(self, bounds: Bounds) -> Query | None:
+        """The query that is known exactly, where one is: the bounds' groups are its answers."""
+        if not bounds.exact:
+            return None
+        names = {n for level in self.release.spine.levels for n in self._measured.constraints(level)}
+        every = map(self.universe.schema.query, sorted(names))
+        return next(q for q in every if np.array_equal(q.index, bounds.group))
+
+    @cached_property
+    def _measured(self) -> NmfReader:
+        return self.release.source(self.universe)
+
+    @cached_property
+    def _bounds(self) -> Mapping[str, Bounds]:
+        return self.release.bounds(self.universe)
+
+    @cached_property
+    def _estimates(self) -> EstimateReader:
+        return EstimateReader(folder_of(self.release.folder, self.universe.name), self.release.spine)

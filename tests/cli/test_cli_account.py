@@ -1,0 +1,306 @@
+"""``das account`` and ``das plan``: what they print, as text and JSON, and what they refuse."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tomllib
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import tomli_w
+
+from das import pipeline, spec
+from das.accounting import epsilon
+from das.accounting.planning import least_cost, normal_cost
+from das.cli import main
+from das.files.measurements import published_layout
+from das.files.release import spine as spine_file
+from das.files.run import run_directory
+from das.files.simulators import census_2010 as simulate_2010
+from das.model.budget import Mechanism, Neighbours
+from das.report.privacy import bound
+from tests.spec.test_parse import BASE, UNITS
+
+
+class Said(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+
+Das = Callable[..., Said]
+
+
+@pytest.fixture
+def das(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Das:
+    monkeypatch.delenv("COLUMNS", raising=False)
+
+    def call(*args: object) -> Said:
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as end:
+            main([str(a) for a in args])
+        return Said(int(end.value.code or 0), *capsys.readouterr())
+
+    return call
+
+
+@pytest.fixture(scope="module")
+def config(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("config") / "small.toml"
+    path.write_text(BASE + UNITS, encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def finished(config: Path) -> Path:
+    simulate_2010.write(config.parent / "data", seed=1, states=1, persons=1000)
+    chosen = spec.parse(config.read_text(), where="c", overrides=("output.report=false",))
+    pipeline.run(chosen, config.parent / "run", paths=[config.parent / "data"])
+    return config.parent / "run"
+
+
+def refused(said: Said, *words: str) -> None:
+    assert said.code == 2, said
+    assert said.err.startswith("das: "), said.err
+    assert "Traceback" not in said.err
+    for word in words:
+        assert word in said.err, said.err
+
+
+def by(rows: list[dict[str, Any]], key: str) -> dict[str, dict[str, Any]]:
+    return {r[key]: r for r in rows}
+
+
+# --- das account ---------------------------------------------------------------------------------------------------
+
+
+def test_the_account_of_a_configuration(das: Das, config: Path) -> None:
+    said = das("account", config)
+    assert said.code == 0, said.err
+    for part in ("bounded", "5/2", "exactly at delta = 1e-10", "implied epsilon", "hispanic (same place)",
+                 "place within one State (same attributes)", "where the budget goes", "persons, by levels", "units"):  # fmt: skip
+        assert part in said.out, part
+    account = json.loads(das("account", "--json", config).out)
+    assert account["rho"] == {"persons": "5/2", "units": "1/4", "total": "11/4"}
+    assert account["spending"]["persons"]["levels"] == {"US": "5/8", "State": "5/8", "Block": "5/4"}
+    assert account["spending"]["persons"]["queries"]["detailed"] == str(
+        Fraction(5, 8) * (Fraction(2, 3) + Fraction(1, 3))
+    )
+    changes = by(account["changes"]["persons"], "what")
+    # hhgq and detailed at the US, detailed at the State tell hhgq apart
+    assert Fraction(changes["hhgq"]["rho"]) == Fraction(5, 8) + Fraction(5, 8) / 3
+    assert Fraction(changes["place within one State"]["rho"]) == Fraction(5, 4)
+    draws = [(Fraction(4, 5), 2)]  # the one draw below the State: rho = 5/4 = 2/(2 sigma^2)
+    low, high = epsilon(draws, "1e-10")
+    assert low <= changes["place within one State"]["pld"][1] <= high + 1e-9
+
+
+def test_the_account_of_a_run_is_that_of_its_configuration(das: Das, config: Path, finished: Path) -> None:
+    planned = json.loads(das("account", config, "--json").out)
+    for folder in (finished, finished / "release"):
+        assert json.loads(das("account", folder, "--json").out) == planned
+    assert "anything" in das("account", finished).out
+
+
+def test_another_delta(das: Das, config: Path) -> None:
+    account = json.loads(das("account", config, "--json", "--delta", "1e-12").out)
+    deltas = [e["delta"] for e in account["guarantee"]["persons"]["epsilon"]]
+    assert deltas == ["1e-5", "1e-10", "1e-12", "1e-15", "1e-20", "1e-30"]
+    assert {c["delta"] for c in account["changes"]["persons"]} == {"1e-12"}
+
+
+@pytest.mark.parametrize("args, words", [
+    (["{config}", "--delta", "0"], ["--delta", "between 0 and 1"]),
+    (["{config}", "--delta", "1"], ["--delta", "between 0 and 1"]),
+    (["{config}", "--delta", "-1e-3"], ["--delta", "between 0 and 1"]),
+    (["{config}", "--delta", "tiny"], ["--delta", "'tiny' is not a number"]),
+    (["{config}", "--set", "budget.rho=-1"], ["budget.rho", "-1"]),
+    (["{config}", "--set", "budget.levels.US=1/3"], ["budget.levels", "the shares sum to 13/12"]),
+    (["{config}", "--set", "budget.queries.US={{hhgq = 0.5, detailed = 0.5}}"], ["budget.queries.US.hhgq", "float"]),
+    (["{run}", "--set", "budget.rho=1"], ["--set", "accounted for as it is"]),
+    (["{config}.gone"], ["no such configuration"]),
+    (["{empty}"], ["privacy.json"]),
+    (["verify", "{empty}"], ["privacy.json"]),
+])  # fmt: skip
+def test_what_is_not_an_account_is_refused(
+    das: Das, config: Path, finished: Path, tmp_path: Path, args: list[str], words: list[str]
+) -> None:
+    refused(das("account", *(a.format(config=config, run=finished, empty=tmp_path) for a in args)), *words)
+
+
+def test_verify(das: Das, finished: Path, tmp_path: Path) -> None:
+    for folder in (finished, finished / "release"):
+        said = das("account", "verify", folder)
+        assert said.code == 0, said.err
+        assert "9 draws" in said.out
+        assert "11/4 (about 2.75)" in said.out
+        assert "NOT PRIVATE" not in said.out
+    copied = Path(shutil.copytree(finished, tmp_path / "copied"))
+    path = copied / "release" / "privacy.json"
+    value = json.loads(path.read_text())
+    value["guarantee"]["total"]["epsilon"][1]["pld"] = [1.0, 2.0]
+    run_directory.write_json(path, value)
+    refused(das("account", "verify", copied), "privacy.json, line", "guarantee.total.epsilon.1.pld")
+
+
+def test_measurements_that_do_not_match_their_ledger_have_no_account(das: Das, finished: Path, tmp_path: Path) -> None:
+    copied = Path(shutil.copytree(finished, tmp_path / "copied"))
+    part = next((copied / "release" / "nmf" / "State.parquet" / "DPQuery").rglob("*.parquet"))
+    part.write_bytes(
+        (copied / "release" / "nmf" / "Block.parquet" / "DPQuery").rglob("*.parquet").__next__().read_bytes()
+    )
+    refused(das("account", copied), "State")
+
+
+def test_files_of_another_publisher(das: Das, finished: Path, tmp_path: Path) -> None:
+    """The files are held against what was read off them; there is no ledger to account for."""
+    published_layout.convert(finished / "release" / "nmf", tmp_path / "release")
+    said = das("nmf", "verify", tmp_path)
+    assert said.code == 0, said.err
+    assert "6 queries by level" in said.out
+    refused(das("account", tmp_path), "another publisher")
+
+
+def test_a_seeded_run_is_right_and_not_private(das: Das, config: Path, tmp_path: Path) -> None:
+    chosen = spec.parse(BASE, where="c", overrides=("run.seed=1", "output.report=false"))
+    pipeline.run(chosen, tmp_path / "run", paths=[config.parent / "data"])
+    assert "NOT PRIVATE" in das("account", "verify", tmp_path / "run").out
+
+
+def test_what_is_estimated_from_a_release_has_its_ledger_and_statement(
+    das: Das, finished: Path, tmp_path: Path
+) -> None:
+    assert das("estimate", "--from", finished / "release", "--out", tmp_path / "new").code == 0
+    old, new = (p / "release" / "privacy.html" for p in (finished, tmp_path / "new"))
+    assert new.read_bytes() == old.read_bytes()
+    assert "the privacy statement is right" in das("account", "verify", tmp_path / "new").out
+
+
+def test_check_gives_the_exact_epsilon(das: Das, config: Path) -> None:
+    promise = json.loads(das("check", config, "--json").out)["guarantee"]["persons"]
+    draws = [(d.scale, 2) for d in spec.parse(config.read_text(), where="c").persons.plan.draws]
+    ten = by(promise["epsilon"], "delta")["1e-10"]
+    assert ten["pld"] == pytest.approx(list(epsilon(draws, "1e-10")), rel=1e-9)
+    assert f"epsilon = {bound(ten['pld'])} exactly" in das("check", config).out
+
+
+# --- das plan --------------------------------------------------------------------------------------------------------
+
+
+def test_a_pure_budget_has_plans_and_an_account_too(das: Das, root: Path) -> None:
+    config = root / "configs" / "1940-pure-dp.toml"
+    changes = by(json.loads(das("account", config, "--json").out)["changes"]["persons"], "what")
+    assert changes["place within one County"] == {"kind": "place", "what": "place within one County", "epsilon": "1/16",
+                                                  "says": "place within one County (same attributes)"}  # fmt: skip
+    said = json.loads(das("plan", config, "--margin", "State:detailed=30", "--json").out)
+    assert "rho_normal" not in said["prices"][0]
+    options = by(said["options"], "name")
+    assert options["all-scaled"]["guarantee"] == {"epsilon": options["all-scaled"]["epsilon"], "delta": "0"}
+    assert Fraction(options["others-unchanged"]["epsilon"]) == Fraction(1, 4) * Fraction(39, 40) + Fraction(
+        said["prices"][0]["epsilon"]
+    )
+    assert das("account", config).code == das("plan", config).code == 0
+
+
+def test_margins_of_a_budget(das: Das, config: Path) -> None:
+    said = das("plan", config)
+    assert said.code == 0, said.err
+    for part in ("90 %", "95 %", "99 %", "State", "hispanic * cenrace", "rho = 5/2", "1e-30"):
+        assert part in said.out, part
+    (option,) = json.loads(das("plan", config, "--json", "--coverage", "0.5").out)["options"]
+    line = next(d for d in option["plan"] if (d["level"], d["query"]) == ("State", "total"))
+    assert line["sigma_sq"] == "24/5"  # sigma = 2.19, of which half is within 1.48: P[|X| <= 1] = 0.51 at least
+    assert line["margins"] == {"0.5": 1}
+
+
+def test_wishes_take_any_spelling(das: Das, config: Path) -> None:
+    exact = das("plan", config, "--margin", "Block:hispanic * cenrace=9", "--json")
+    assert das("plan", config, "--margin", "block:CENRACE*Hispanic=9", "--json") == exact
+    said = das("plan", config, "--add", "Blok:hispanic=1/100")
+    assert (said.code, "did you mean Block?" in said.err) == (2, True)
+
+
+def test_what_margins_and_queries_cost(das: Das, config: Path) -> None:
+    args = ("plan", config, "--margin", "State:total=3", "--add", "Block:hispanic=1/100")
+    said = json.loads(das(*args, "--json").out)
+    options = by(said["options"], "name")
+    assert list(options) == ["now", "others-unchanged", "same-total", "all-scaled"]
+    price = least_cost(Mechanism.DISCRETE_GAUSSIAN, Neighbours.BOUNDED, 3, 0.95)
+    (shown,) = said["prices"]
+    assert (shown["rho"], shown["rho_normal"]) == (str(price), normal_cost(Neighbours.BOUNDED, 3, 0.95))
+    assert Fraction(options["others-unchanged"]["rho"]) == Fraction(5, 2) - Fraction(5, 24) + price + Fraction(1, 100)
+    assert Fraction(options["same-total"]["rho"]) == Fraction(5, 2)
+    eps = [e for o in options.values() for e in o["guarantee"]["epsilon"]]
+    assert [e["delta"] for e in eps] == ["1e-10"] * 4
+    assert eps[0]["pld"][1] < eps[1]["pld"][0] < eps[3]["pld"][0]
+    text = das(*args).out
+    for part in ("others-unchanged", "same-total", "all-scaled", "State:total within 3 at 95 %", "SafeTab-P", "–"):
+        assert part in text, part
+
+
+def test_housing_units_have_a_plan_too(das: Das, config: Path) -> None:
+    said = json.loads(das("plan", config, "--universe", "housing", "--margin", "Block:detailed=9", "--json").out)
+    assert [o["name"] for o in said["options"]] == ["now", "others-unchanged", "same-total", "all-scaled"]
+    assert said["options"][0]["rho"] == "1/4"
+
+
+def test_a_plan_that_is_chosen_goes_into_the_configuration(das: Das, config: Path, tmp_path: Path) -> None:
+    args = ("plan", config, "--add", "Block:hispanic=1/100")
+    tree = tomllib.loads(config.read_text())
+    printed = tomllib.loads(das(*args, "--toml", "same-total").out)
+    tree["budget"] = printed["budget"]
+    tree["housing"]["budget"] |= printed["housing"]["budget"]
+    (tmp_path / "new.toml").write_text(tomli_w.dumps(tree))
+    wanted = by(json.loads(das(*args, "--json").out)["options"], "name")["same-total"]["plan"]
+    got = json.loads(das("check", tmp_path / "new.toml", "--json").out)["plan"]
+    key = ("level", "query", "rho", "sigma_sq")
+    persons = [tuple(d[k] for k in key) for d in got if d["universe"] == "persons"]
+    assert sorted(persons) == sorted(tuple(d[k] for k in key) for d in wanted)
+
+
+@pytest.mark.parametrize("args, words", [
+    (["--margin", "State:total"], ["--margin", "LEVEL:QUERY=VALUE"]),
+    (["--margin", "total=5"], ["--margin", "LEVEL:QUERY=VALUE"]),
+    (["--margin", "State:total=2.5"], ["whole number", "2.5"]),
+    (["--margin", "State:total=-1"], ["whole number"]),
+    (["--margin", "State:votingage=3"], ["State:votingage", "no such draw", "it measures total"]),
+    (["--margin", "Ward:total=3"], ["the levels are US, State, Block"]),
+    (["--margin", "State:total=3", "--margin", "State:total=4"], ["there twice"]),
+    (["--add", "State:votingage=0"], ["not positive"]),
+    (["--add", "State:votingage=x"], ["--add State:votingage=x", "not a number"]),
+    (["--add", "State:age=1"], ["'age'"]),
+    (["--universe", "dogs"], ["--universe", "persons, units"]),
+    (["--toml", "best"], ["--toml", "choose from now"]),
+])  # fmt: skip
+def test_a_wish_that_makes_no_sense_is_refused(das: Das, config: Path, args: list[str], words: list[str]) -> None:
+    refused(das("plan", config, *args), *words)
+
+
+def test_a_coverage_of_nothing_or_all(das: Das, config: Path) -> None:
+    for value in ("0", "1", "95"):
+        assert das("plan", config, "--coverage", value).code == 2
+
+
+def test_a_coverage_that_is_no_number(das: Das, config: Path) -> None:
+    refused(das("plan", config, "--coverage", "nan"), "--coverage", "not a number")
+
+
+def test_verify_as_data(das: Das, finished: Path, tmp_path: Path) -> None:
+    said = json.loads(das("account", "verify", finished, "--json").out)
+    statement_ = json.loads((finished / "release" / "privacy.json").read_text())
+    assert (said["right"], said["private"], said["rho"]) == (True, True, statement_["rho"])
+    assert said["draws"] == len(statement_["ledger"])
+    assert said["digests"] == statement_["digests"]
+
+
+def test_areas_are_not_named_as_a_level_is(das: Das, finished: Path, tmp_path: Path) -> None:
+    """Their rows in ``tables.csv`` could not be told apart."""
+    spec_, spine_ = (finished / "release" / n for n in ("spec.toml", "spine.parquet"))
+    levels = tomllib.loads(spec_.read_text())["geography"]["levels"]
+    path = tmp_path / f"{levels[1]}.csv"
+    path.write_text(f"area,block\nx,{spine_file.read(spine_).codes[-1][0]}\n")
+    refused(das("evaluate", finished, "--areas", path), path.name, "is a level of the spine", "another name")

@@ -1,0 +1,389 @@
+"""Noisy measurement files: the published layout, seen by plain Parquet readers, and refusal of what is not whole."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from das.errors import ReleaseError
+from das.files.measurements.nmf import NmfReader, write, write_constraints
+from das.model.budget import Allocation, Ledger, Mechanism, Neighbours, Plan
+from das.model.confidential import Confidential
+from das.model.constraint import Constraint, Kind
+from das.model.histogram import Histogram
+from das.model.measurement import Measurement
+from das.model.schema import PL94, Schema
+from das.model.spine import Spine
+from das.noise import entropy
+from das.truth.measure import measure
+
+BLOCKS = [3, 1, 4]  # of three states
+SPINE = Spine(
+    ("US", "State", "Block"),
+    (
+        np.array(["US"]),
+        np.array(["01", "44", "72"]),
+        np.array([f"{s}{i:03d}" for s, n in zip(("01", "44", "72"), BLOCKS, strict=True) for i in range(n)]),
+    ),
+    (np.zeros(1, dtype=np.int64), np.zeros(3, dtype=np.int64), np.repeat(np.arange(3), BLOCKS)),
+)
+QUERIES = ("total", "hhinstlevels", "votingage * hispanic", "detailed")
+
+
+def measured(level: str, sizes: list[int] | None = None, queries: tuple[str, ...] = QUERIES) -> list[Measurement]:
+    """Answers that tell unit, query and place: batches of ``sizes`` units."""
+    out, start = [], 0
+    for size in sizes or [SPINE.units(level)]:
+        for number, name in enumerate(queries):
+            answers = PL94.query(name).answers
+            values = np.arange(answers)[None, :] - 5 + 10_000 * (start + np.arange(size))[:, None] + number
+            out.append(Measurement(level, name, start, values, np.full(size, number + 0.5)))
+        start += size
+    return out
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    write(tmp_path, "Block", PL94, SPINE, measured("Block", [4, 4]))
+    write(tmp_path, "US", PL94, SPINE, measured("US"))
+    return tmp_path
+
+
+def parts(root: Path, level: str = "Block", kind: str = "DPQuery") -> list[Path]:
+    return sorted((root / f"{level}.parquet" / kind).rglob("*.parquet"))
+
+
+# --- the layout -------------------------------------------------------------------------------------------------
+
+
+def test_folders_are_level_kind_and_state(root: Path) -> None:
+    """A batch of four blocks with three of one state and one of the next makes a part in each."""
+    assert [str(p.relative_to(root)) for p in parts(root)] == [
+        "Block.parquet/DPQuery/State=01/part-00000.parquet",
+        "Block.parquet/DPQuery/State=44/part-00000.parquet",
+        "Block.parquet/DPQuery/State=72/part-00001.parquet",
+    ]
+    assert [str(p.relative_to(root)) for p in parts(root, "US")] == ["US.parquet/DPQuery/part-00000.parquet"]
+    assert not list(root.rglob("*.tmp"))
+
+
+def test_columns_and_types_are_those_of_the_publication(root: Path) -> None:
+    schema = pq.ParquetFile(parts(root)[0]).schema_arrow
+    assert schema.names == ["geocode", "query_name", "hhgq", "votingage", "hispanic", "cenrace", "query_shape",
+                            "value", "variance"]  # fmt: skip
+    texts = [schema.field(n).type for n in schema.names[:6]]
+    assert texts == [pa.string()] * 6
+    assert schema.field("query_shape").type == pa.list_(pa.int32())
+    assert schema.field("value").type == pa.list_(pa.int32())
+    assert schema.field("variance").type == pa.float32()
+
+
+def test_one_row_a_unit_and_query_with_stars_details_and_names_of_groupings(root: Path) -> None:
+    rows = [row for p in parts(root) for row in pq.ParquetFile(p).read().to_pylist()]
+    assert len(rows) == sum(BLOCKS) * len(QUERIES)
+    by_query = {r["query_name"]: r for r in rows if r["geocode"] == "44000"}
+    assert set(by_query) == {f"{q}_dpq" for q in QUERIES}
+    row = by_query["hhinstlevels_dpq"]
+    assert [row[a] for a in ("hhgq", "votingage", "hispanic", "cenrace")] == ["hhinstlevels", "*", "*", "*"]
+    assert (row["query_shape"], len(row["value"])) == ([3, 1, 1, 1], 3)
+    row = by_query["votingage * hispanic_dpq"]
+    assert [row[a] for a in ("hhgq", "votingage", "hispanic", "cenrace")] == ["*", "detailed", "detailed", "*"]
+    assert (row["query_shape"], row["value"], row["variance"]) == ([1, 2, 2, 1], [29_997, 29_998, 29_999, 30_000], 2.5)
+    row = by_query["detailed_dpq"]
+    assert [row[a] for a in ("hhgq", "votingage", "hispanic", "cenrace")] == ["detailed"] * 4
+    assert (row["query_shape"], len(row["value"])) == ([8, 2, 2, 63], 2016)
+    assert by_query["total_dpq"]["query_shape"] == [1, 1, 1, 1]
+
+
+def test_a_row_group_holds_one_query(root: Path) -> None:
+    for path in parts(root):
+        file = pq.ParquetFile(path)
+        held = [set(file.read_row_group(g, ["query_name"])["query_name"].to_pylist()) for g in range(len(QUERIES))]
+        assert held == [{f"{q}_dpq"} for q in QUERIES]
+        assert file.num_row_groups == len(QUERIES)
+
+
+def test_hive_readers_find_the_states(root: Path) -> None:
+    import pyarrow.dataset as ds
+
+    table = ds.dataset(root / "Block.parquet" / "DPQuery", partitioning="hive").to_table(columns=["geocode", "State"])
+    assert {(g[:2], int(s)) for g, s in zip(*(table[c].to_pylist() for c in ("geocode", "State")), strict=True)} == {
+        ("01", 1), ("44", 44), ("72", 72)}  # fmt: skip
+
+
+def test_constraints_have_a_sign_and_stand_beside_the_measurements(root: Path) -> None:
+    low, high = np.arange(64).reshape(8, 8), np.arange(64).reshape(8, 8) + (1 << 40)
+    write_constraints(root, PL94, SPINE, [
+        Constraint("hhgq_total_lb", "Block", "hhgq", ">=", Kind.INVARIANT, low),
+        Constraint("hhgq_total_ub", "Block", "hhgq", "<=", Kind.INVARIANT, high),
+        Constraint("total", "US", "total", "=", Kind.INVARIANT, np.array([[308_745_538]])),
+    ])  # fmt: skip
+    (path,) = parts(root, "US", "Constraint")
+    (row,) = pq.ParquetFile(path).read().to_pylist()
+    assert row == {"geocode": "US", "query_name": "total_con", "hhgq": "*", "votingage": "*", "hispanic": "*",
+                   "cenrace": "*", "query_shape": [1, 1, 1, 1], "value": [308_745_538], "sign": "="}  # fmt: skip
+    assert [p.parent.name for p in parts(root, kind="Constraint")] == ["State=01", "State=44", "State=72"]
+    reader = NmfReader(root, SPINE)
+    found = reader.constraints("Block")
+    assert {k: s for k, (s, _) in found.items()} == {"hhgq_total_lb": ">=", "hhgq_total_ub": "<="}
+    assert np.array_equal(found["hhgq_total_lb"][1], low)
+    assert np.array_equal(found["hhgq_total_ub"][1], high)
+    assert reader.constraints("US")["total"][1].tolist() == [[308_745_538]]
+    assert reader.constraints("State") == {}
+    assert reader.queries("Block") == QUERIES
+
+
+# --- there and back ------------------------------------------------------------------------------------------------
+
+
+@given(sizes=st.sampled_from([[8], [4, 4], [3, 5], [3, 1, 4]]), start=st.integers(0, 7), n=st.integers(1, 8))
+@settings(max_examples=25)
+def test_any_slice_is_read_as_it_was_written(
+    tmp_path_factory: pytest.TempPathFactory, sizes: list[int], start: int, n: int
+) -> None:
+    root = tmp_path_factory.mktemp("nmf")
+    write(root, "Block", PL94, SPINE, measured("Block", sizes))
+    stop = min(8, start + n)
+    reader = NmfReader(root, SPINE)
+    for whole in measured("Block"):
+        got = reader.read("Block", whole.query, start, stop)
+        assert (got.level, got.query, got.start) == ("Block", whole.query, start)
+        assert got.values.dtype == np.int64
+        assert np.array_equal(got.values, whole.values[start:stop])
+        assert np.array_equal(got.variance, whole.variance[start:stop])
+
+
+def test_the_order_of_rows_and_files_does_not_matter(root: Path) -> None:
+    """Published files stand in no order that we know: units are found by their codes."""
+    path = parts(root)[0]
+    file = pq.ParquetFile(path)
+    groups = [file.read_row_group(g).take([2, 0, 1]) for g in range(file.num_row_groups)]
+    path.unlink()
+    with pq.ParquetWriter(path.with_name("part-zz.parquet"), groups[0].schema) as out:
+        for t in reversed(groups):
+            out.write_table(t)
+    reader = NmfReader(root, SPINE)
+    for whole in measured("Block"):
+        assert np.array_equal(reader.read("Block", whole.query, 1, 8).values, whole.values[1:])
+
+
+def test_large_values_keep_all_their_bits(tmp_path: Path) -> None:
+    values = np.array([[2**40], [-(2**40)], [0], [1], [2], [3], [4], [2**62]])
+    write(tmp_path, "Block", PL94, SPINE, [Measurement("Block", "total", 0, values, np.ones(8))])
+    assert np.array_equal(NmfReader(tmp_path, SPINE).read("Block", "total", 0, 8).values, values)
+
+
+@pytest.mark.parametrize("variance", [1e-70, 5e-324, 1e-40])
+def test_a_variance_too_small_for_its_column_stays_positive(tmp_path: Path, variance: float) -> None:
+    """At rho = 1000 a state total has variance 1e-70, and float32 ends at 1e-45."""
+    made = Measurement("US", "total", 0, np.array([[7]]), np.array([variance]))
+    write(tmp_path, "US", PL94, SPINE, [made])
+    got = NmfReader(tmp_path, SPINE).read("US", "total", 0, 1)
+    assert got.values.tolist() == [[7]]
+    assert 0 < got.variance[0] < 1e-30
+
+
+def test_writing_a_level_again_replaces_it_and_a_failure_leaves_none(tmp_path: Path) -> None:
+    write(tmp_path, "US", PL94, SPINE, measured("US"))
+    write(tmp_path, "US", PL94, SPINE, measured("US", queries=("total",)))
+    assert NmfReader(tmp_path, SPINE).queries("US") == ("total",)
+
+    def failing() -> object:
+        yield from measured("Block", [4, 4])[:5]
+        raise RuntimeError("the source has a fault")
+
+    with pytest.raises(RuntimeError):
+        write(tmp_path, "Block", PL94, SPINE, failing())  # type: ignore[arg-type]
+    assert not (tmp_path / "Block.parquet").exists()
+    write(tmp_path, "Block", PL94, SPINE, measured("Block"))
+    assert len(parts(tmp_path)) == 3
+
+
+def test_a_state_whose_code_is_no_name_of_a_folder_stays_inside(tmp_path: Path) -> None:
+    """Codes of a user's table may be anything."""
+    spine = Spine(("US", "State"), (np.array(["US"]), np.array(["../../up", "a/b"])),
+                  (np.zeros(1, dtype=np.int64), np.zeros(2, dtype=np.int64)))  # fmt: skip
+    root = tmp_path / "deep" / "nmf"
+    m = Measurement("State", "total", 0, np.array([[1], [2]]), np.ones(2))
+    write(root, "State", PL94, spine, [m])
+    assert [p for p in tmp_path.rglob("*.parquet") if p.is_file()] == parts(root, "State")
+    assert len({p.parent for p in parts(root, "State")}) == 2
+    assert all(p.parent.parent.name == "DPQuery" for p in parts(root, "State"))
+    assert NmfReader(root, spine).read("State", "total", 0, 2).values.tolist() == [[1], [2]]
+
+
+def test_what_measuring_draws_is_what_is_read(tmp_path: Path) -> None:
+    """The stage and the files together, with noise of a known scale."""
+    shares = Allocation({"US": Fraction(1, 2), "Block": Fraction(1, 2)},
+                        {lv: {"votingage": Fraction(1, 4), "detailed": Fraction(3, 4)} for lv in ("US", "Block")})  # fmt: skip
+    plan = Plan.of(Fraction(2), Mechanism.DISCRETE_GAUSSIAN, Neighbours.BOUNDED, shares)
+    ledger = Ledger(Fraction(2))
+    rng = np.random.default_rng(3)
+    h = Histogram.of(
+        8, PL94.cells, rng.integers(0, 8, 500), rng.integers(0, PL94.cells, 500), np.ones(500, dtype=np.int64)
+    )
+    drawn = list(measure(Confidential(h), "Block", "persons", PL94, SPINE, plan, entropy.seeded(1), ledger))
+    write(tmp_path, "Block", PL94, SPINE, iter(drawn))
+    reader = NmfReader(tmp_path, SPINE)
+    assert reader.queries("Block") == ("votingage", "detailed")
+    for m in drawn:
+        got = reader.read("Block", m.query, 0, 8)
+        assert np.array_equal(got.values, m.values)
+        assert got.variance == pytest.approx(m.variance, rel=1e-6)
+
+
+# --- what is not whole ----------------------------------------------------------------------------------------------
+
+
+def rewrite(path: Path, change: Callable[[pa.Table, int], pa.Table]) -> None:
+    """The file with every row group changed."""
+    file = pq.ParquetFile(path)
+    groups = [change(file.read_row_group(g), g) for g in range(file.num_row_groups)]
+    with pq.ParquetWriter(path, groups[0].schema) as out:
+        for t in groups:
+            out.write_table(t)
+
+
+def replaced(table: pa.Table, column: str, values: list, kind: pa.DataType | None = None) -> pa.Table:
+    at = table.schema.get_field_index(column)
+    return table.set_column(at, column, pa.array(values, kind or table.schema.field(at).type))
+
+
+def mixed(root: Path) -> None:
+    rewrite(parts(root)[0], lambda t, g: replaced(t, "query_name", ["total_dpq", "hhgq_dpq", "total_dpq"]))
+
+
+def ragged(root: Path) -> None:
+    """Lists of 1, 3 and 2 numbers have the right sum, and are still wrong."""
+    rewrite(parts(root)[0], lambda t, g: replaced(t, "value", [[1], [1, 2, 3], [1, 2]]) if g == 0 else t)
+
+
+def other_width(root: Path) -> None:
+    rewrite(parts(root)[0], lambda t, g: replaced(t, "value", [[1, 2]] * 3) if g == 0 else t)
+
+
+def unknown_unit(root: Path) -> None:
+    rewrite(parts(root)[0], lambda t, g: replaced(t, "geocode", ["01000", "01001", "99999"]))
+
+
+def lost_unit(root: Path) -> None:
+    rewrite(parts(root)[0], lambda t, g: t.slice(0, 2))
+
+
+def unit_twice(root: Path) -> None:
+    rewrite(parts(root)[0], lambda t, g: replaced(t, "geocode", ["01000", "01001", "01001"]))
+
+
+def part_twice(root: Path) -> None:
+    path = parts(root)[0]
+    path.with_name("part-00009.parquet").write_bytes(path.read_bytes())
+
+
+def lost_query(root: Path) -> None:
+    file = pq.ParquetFile(parts(root)[0])
+    pq.write_table(file.read_row_group(1), parts(root)[0])
+
+
+def lost_column(root: Path) -> None:
+    rewrite(parts(root)[0], lambda t, g: t.drop_columns(["variance"]))
+
+
+def lost_names(root: Path) -> None:
+    rewrite(parts(root)[0], lambda t, g: t.drop_columns(["query_name"]))
+
+
+def gap(root: Path) -> None:
+    rewrite(parts(root)[0], lambda t, g: replaced(t, "value", [None, *t["value"].to_pylist()[1:]]))
+
+
+def gap_inside(root: Path) -> None:
+    rewrite(parts(root)[0], lambda t, g: replaced(t, "value", [[None], [1], [2]]) if g == 0 else t)
+
+
+def text(root: Path) -> None:
+    rewrite(parts(root)[0], lambda t, g: replaced(t, "value", ["1", "2", "3"], pa.string()))
+
+
+def no_noise(root: Path) -> None:
+    rewrite(parts(root)[0], lambda t, g: replaced(t, "variance", [0.0, 1.0, 1.0]))
+
+
+def empty(root: Path) -> None:
+    rewrite(parts(root)[0], lambda t, g: t.slice(0, 0))
+
+
+def cut(root: Path) -> None:
+    parts(root)[0].write_bytes(parts(root)[0].read_bytes()[:-100])
+
+
+def nothing(root: Path) -> None:
+    parts(root)[0].write_bytes(b"")
+
+
+SPOILT: dict[Callable[[Path], None], str] = {
+    mixed: "mixes queries", ragged: "lengths", other_width: "answers", unknown_unit: "99999",
+    lost_unit: "no measurement of 'total' for Block 01002", unit_twice: "01001", part_twice: "01000",
+    lost_query: "total", lost_column: "variance", lost_names: "query_name", gap: "value", gap_inside: "a value of",
+    text: "value", no_noise: "not positive", empty: "State=01", cut: "State=01", nothing: "State=01",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("spoil,word", SPOILT.items(), ids=[s.__name__ for s in SPOILT])
+def test_damage_is_told_with_its_file(root: Path, spoil: Callable[[Path], None], word: str) -> None:
+    spoil(root)
+    with pytest.raises(ReleaseError, match=word) as caught:
+        NmfReader(root, SPINE).read("Block", "total", 0, 8)
+    assert str(root) in str(caught.value)
+    assert "what to do" in str(caught.value)
+
+
+def test_a_unit_that_is_lost_elsewhere_does_not_matter_here(root: Path) -> None:
+    lost_unit(root)
+    assert len(NmfReader(root, SPINE).read("Block", "total", 3, 8).values) == 5
+
+
+def test_a_level_or_query_that_is_not_there(root: Path) -> None:
+    reader = NmfReader(root, SPINE)
+    with pytest.raises(ReleaseError, match="State"):
+        reader.read("State", "total", 0, 3)
+    with pytest.raises(ReleaseError, match="'cenrace'"):
+        reader.read("Block", "cenrace", 0, 8)
+
+
+def constrained(root: Path) -> Path:
+    bound = np.array([[10], [20], [30]])
+    write(root, "State", PL94, SPINE, measured("State"))
+    write_constraints(root, PL94, SPINE, [Constraint("total", "State", "total", "=", Kind.INVARIANT, bound)])
+    return parts(root, "State", "Constraint")[0]
+
+
+@pytest.mark.parametrize("change,word", [
+    (lambda t, g: t.slice(0, 0), "missing"),
+    (lambda t, g: replaced(t, "sign", ["<="]), "not the same"),
+    (lambda t, g: replaced(t, "geocode", ["44"]), "twice"),
+    (lambda t, g: replaced(t, "geocode", ["45"]), "45"),
+    (lambda t, g: replaced(t, "value", [[1, 2]]), "not the same"),
+    (lambda t, g: t.drop_columns(["sign"]), "sign"),
+    (lambda t, g: replaced(t, "value", [None]), "value"),
+])  # fmt: skip
+def test_constraints_that_are_not_whole(tmp_path: Path, change: Callable[..., pa.Table], word: str) -> None:
+    rewrite(constrained(tmp_path), change)
+    with pytest.raises(ReleaseError, match=word):
+        NmfReader(tmp_path, SPINE).constraints("State")
+
+
+def test_other_schemas_have_their_own_columns(tmp_path: Path) -> None:
+    from das.model.schema import H1
+
+    schema: Schema = H1
+    write(tmp_path, "US", schema, SPINE, [Measurement("US", "detailed", 0, np.array([[3, 4]]), np.ones(1))])
+    assert pq.ParquetFile(parts(tmp_path, "US")[0]).schema_arrow.names == [
+        "geocode", "query_name", "h1", "query_shape", "value", "variance"]  # fmt: skip

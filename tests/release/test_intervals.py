@@ -1,0 +1,153 @@
+"""Intervals of the counts of a release, as `das tables --margins` and the pages have them."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from click.testing import CliRunner
+from scipy.stats import binom
+
+from das import pipeline, spec
+from das.cli import main
+from das.estimate.margins import UNKNOWN
+from das.files.simulators import census_2010 as simulate_2010
+from das.release.intervals import Intervals
+from das.release.post import open_release
+from das.tables import of as tables_of
+from das.truth.assessment import truth_of
+
+
+def das(*args: object) -> tuple[int, str]:
+    done = CliRunner().invoke(main, [str(a) for a in args])
+    return done.exit_code, done.output
+
+
+@pytest.fixture(scope="module")
+def run(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The redistricting configuration on a very small extract. Nobody changes it."""
+    folder = tmp_path_factory.mktemp("intervals")
+    simulate_2010.write(folder / "data", seed=3, states=1, persons=2500)
+    text = (root / "configs" / "pl94-2010.toml").read_text(encoding="utf-8")
+    config = spec.parse(text, where="c", overrides=("run.seed=5", "output.report=false"))
+    pipeline.run(config, folder / "run", paths=[folder / "data"])
+    return folder / "run"
+
+
+@pytest.fixture(scope="module")
+def informed(run: Path) -> Path:
+    """The same measurements, with full information."""
+    out = run.parent / "informed"
+    code, said = das("estimate", "--from", run, "--out", out, "--method", "full-information")
+    assert code == 0, said
+    return out
+
+
+def printed(run: Path, *args: object) -> pd.DataFrame:
+    code, out = das("tables", run, "--names", "field", *args)
+    assert code == 0, out
+    return pd.read_csv(io.StringIO(out), dtype={"GEOCODE": str, "GEOID": str})
+
+
+@pytest.mark.parametrize(("level", "table"), [("Block", "P1"), ("County", "P2"), ("Tract", "P4"), ("Block", "H1")])
+def test_the_ends_stand_after_each_column_and_hold_the_truth_as_often_as_they_say(
+    run: Path, level: str, table: str
+) -> None:
+    plain, more = (
+        printed(run, "--level", level, "--table", table),
+        printed(run, "--level", level, "--table", table, "--margins"),
+    )
+    spine, truth = truth_of(run)[0].spine, truth_of(run)[1]
+    release = open_release(run / "release")
+    u, t = next((u, t) for u in release.spec.universes for t in tables_of(u) if t.name == table)
+    fields = list(t.columns)
+    assert [c for c in more.columns if c[:1] in "PH"] == [c + x for c in fields for x in ("", " low", " high")]
+    assert more[list(plain)].equals(plain)
+    low, high = (more[[c + x for c in fields]].to_numpy() for x in (" low", " high"))
+    true = t.values(truth[u.name][level].open("for a test"))
+    covered = (low <= true) & (true <= high)
+    uncertain = high > low
+    assert covered[~uncertain].all()
+    # answers of a unit lean on each other: one is counted for each unit, another one for the next
+    units, columns = np.nonzero(uncertain)
+    _, first = np.unique(units, return_index=True)
+    picked = first + np.arange(len(first)) % np.bincount(units, minlength=spine.units(level))[units[first]]
+    assert covered[units[picked], columns[picked]].sum() >= binom.ppf(1e-4, len(picked), 0.95)
+
+
+def test_of_areas_and_of_nothing_there_is_none(run: Path) -> None:
+    code, out = das("tables", run, "--level", "Place", "--table", "P1", "--margins")
+    assert (code, "NOISE_SE" in out) == (2, True)
+
+
+def test_formats_names_and_chosen_units(run: Path) -> None:
+    whole = printed(run, "--level", "Tract", "--table", "P1", "--margins")
+    code = whole["GEOCODE"].iloc[-1]
+    one = printed(run, "--level", "Tract", "--table", "P1", "--margins", "--geocode", code)
+    assert one.equals(whole[whole["GEOCODE"] == code].reset_index(drop=True))
+    said = json.loads(
+        das("tables", run, "--level", "Tract", "--table", "P1", "--margins", "--geocode", code, "--json")[1]
+    )
+    (row,) = said["rows"]
+    assert row["P0010001 Total low"] == one["P0010001 low"].iloc[0]
+    page = das("tables", run, "--level", "Tract", "--table", "P1", "--margins", "--geocode", code, "--format", "md")[1]
+    assert f"| P0010001 Total high | {one['P0010001 high'].iloc[0]:,} |" in page
+    head = next(
+        csv.reader(
+            io.StringIO(das("tables", run, "--level", "Tract", "--table", "P1", "--margins", "--names", "label")[1])
+        )
+    )
+    assert head.count("Total low") == 1
+
+
+def test_they_are_never_wider_than_those_of_the_single_measurement(run: Path) -> None:
+    release = open_release(run / "release")
+    u = release.spec.persons
+    intervals, source = Intervals(release, u), release.source(u)
+    for level in release.spine.levels:
+        n = release.spine.units(level)
+        for name in source.queries(level):
+            query = u.schema.query(name)
+            if query.answers > 64:
+                continue
+            masks = query.index[None, :] == np.arange(query.answers)[:, None]
+            _, margin = intervals.read(level, masks)
+            variance = source.read(level, name, 0, n).variance
+            alone = np.ceil(1.96 * np.sqrt(variance) - 0.5)
+            assert (margin >= 0).all()
+            assert (margin <= alone[:, None]).all(), (level, name)
+
+
+def test_full_information_says_more_above_the_lowest_level(run: Path, informed: Path) -> None:
+    opened = [open_release(x / "release") for x in (run, informed)]
+    query = opened[0].spec.persons.schema.query("hispanic")
+    masks = query.index[None, :] == np.arange(query.answers)[:, None]
+    for level in opened[0].spine.levels:
+        own, full = (Intervals(o, o.spec.persons).read(level, masks) for o in opened)
+        assert (own[1] >= 0).all()
+        if level == "Block":
+            assert all(np.array_equal(a, b) for a, b in zip(own, full, strict=True))
+        else:
+            assert (full[1] <= own[1]).all()
+    own, full = (Intervals(o, o.spec.persons).read("Tract", masks)[1] for o in opened)
+    assert full.mean() < 0.95 * own.mean()
+    known = Intervals(opened[1], opened[1].spec.persons).read("State", np.ones((1, query.index.size), dtype=bool))
+    assert np.array_equal(known[0][:, 0], truth_of(run)[1]["persons"]["State"].open("for a test").totals())
+    assert not known[1].any()
+
+
+def test_only_batches_with_a_wanted_unit_are_read(run: Path) -> None:
+    release = open_release(run / "release")
+    intervals = Intervals(release, replace(release.spec.persons))
+    n, total = release.spine.units("Block"), np.ones((1, release.spec.persons.schema.cells), dtype=bool)
+    whole = intervals.read("Block", total)
+    none = intervals.read("Block", total, wanted=np.zeros(n, dtype=bool))
+    part = intervals.read("Block", total, n // 3, n // 2)
+    assert (none[1] == UNKNOWN).all()
+    assert np.array_equal(part[0], whole[0][n // 3 : n // 2])

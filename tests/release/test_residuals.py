@@ -1,0 +1,64 @@
+"""What is published worse than it was measured, seen from the release alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from das.model.budget import Mechanism, Neighbours, Plan
+from das.model.histogram import Histogram
+from das.model.measurement import Measurement
+from das.model.schema import Attribute, Schema
+from das.model.universe import Universe
+from das.release.residuals import misfits
+
+SCHEMA = Schema("mine", (Attribute("a", tuple("abcde")), Attribute("b", tuple("uvwxyz"))), (), (), None)
+PLAN = Plan.priced(Mechanism.DISCRETE_GAUSSIAN, Neighbours.BOUNDED, [("L", "a", Fraction(1, 25))])
+UNIVERSE = Universe("persons", SCHEMA, PLAN, {}, ())
+
+
+class Source:
+    def __init__(self, values: np.ndarray, variance: np.ndarray) -> None:
+        self.values, self.variance = values, variance
+
+    def queries(self, level: str) -> tuple[str, ...]:
+        return ("a",)
+
+    def read(self, level: str, query: str, start: int, stop: int) -> Measurement:
+        return Measurement(level, query, start, self.values[start:stop], self.variance[start:stop])
+
+
+def listed(units: int, shift: float, seed: int, spread: float = 0.0, unmeasured: int = 0) -> Mapping[str, float]:
+    """With noise of variance 25; the published answers are off by ``shift``, and by normal errors of ``spread``."""
+    random = np.random.default_rng(seed)
+    counts = random.integers(200, 300, (units, SCHEMA.cells))
+    unit, cell = np.nonzero(np.ones_like(counts))
+    published = Histogram.of(units, SCHEMA.cells, unit, cell, counts.ravel())
+    answers = published.answer(SCHEMA.query("a"))
+    true = answers - shift - random.normal(0, spread, answers.shape) if spread else answers - shift
+    noisy = np.rint(true + random.normal(0, 5, answers.shape)).astype(np.int64)
+    variance = np.full(units, 25.0)
+    variance[:unmeasured] = np.inf
+    noisy[:unmeasured] = 10**6
+    return {m.query: m.error_at_least for m in misfits(UNIVERSE, Source(noisy, variance), {"L": published}, 40)}
+
+
+def test_errors_beyond_the_noise_are_listed_and_sized() -> None:
+    assert listed(1, 220.0, 1)["a"] == pytest.approx(220, rel=0.1)  # one national query, as reported
+    assert listed(400, 10.0, 2)["a"] == pytest.approx(10, rel=0.05)
+    assert listed(400, 0.0, 3, spread=10.0)["a"] == pytest.approx(10, rel=0.1)
+
+
+@pytest.mark.parametrize("units", [1, 3, 60])
+def test_errors_as_large_as_the_noise_raise_no_alarm(units: int) -> None:
+    """At the limit, independent errors of exactly the noise's size, 300 releases: a thousandth may be listed."""
+    assert sum(bool(listed(units, 5.0, seed)) for seed in range(300)) <= 2
+    assert sum(bool(listed(units, 0.0, seed)) for seed in range(300)) == 0
+
+
+def test_units_that_were_not_measured_do_not_count() -> None:
+    assert not listed(50, 0.0, 4, unmeasured=20)
+    assert not listed(5, 0.0, 5, unmeasured=5)

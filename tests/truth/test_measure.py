@@ -1,0 +1,304 @@
+"""Measurement: the right noise on the right answers, in the ledger before it is drawn, and never twice the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from das.errors import PrivacyError, SpecError
+from das.model.budget import Allocation, Ledger, Mechanism, Neighbours, Plan
+from das.model.confidential import Confidential
+from das.model.histogram import Histogram
+from das.model.measurement import Measurement
+from das.model.schema import PL94, Attribute, Schema
+from das.model.spine import Spine
+from das.noise import discrete_gaussian, discrete_laplace
+from das.noise.entropy import Entropy, seeded, system
+from das.truth.measure import measure, noise_variance
+from tests.oracles import chi_square_p, gaussian_pmf, laplace_pmf, tally
+
+BLOCKS = 3000
+SCHEMA = Schema("s", (Attribute("sex", ("m", "f")), Attribute("age", tuple(f"{i}" for i in range(20)))))
+TREE = Spine(
+    ("US", "Block"),
+    (np.array(["US"]), np.char.mod("%04d", np.arange(BLOCKS))),
+    (np.zeros(1, dtype=np.int64), np.zeros(BLOCKS, dtype=np.int64)),
+)
+HALF = Fraction(1, 2)
+SHARES = Allocation(
+    {"US": HALF, "Block": HALF},
+    {"US": {"total": Fraction(1)}, "Block": {"detailed": Fraction(3, 4), "age": Fraction(1, 4)}},
+)
+
+
+def truth(schema: Schema = SCHEMA) -> Histogram:
+    counts = np.random.default_rng(1).poisson(0.3, (BLOCKS, schema.cells))
+    unit, cell = np.nonzero(counts)
+    return Histogram.of(BLOCKS, schema.cells, unit, cell, counts[unit, cell])
+
+
+TRUTH = truth()
+
+
+class Forbidden(Entropy):
+    """No bit may be drawn."""
+
+    name, private = "forbidden", True
+
+    def bytes(self, n: int) -> bytes:
+        raise AssertionError("noise was drawn")
+
+
+class Failing(Entropy):
+    """Fails at its first use, as a machine that loses its power then; remembers what the ledger said."""
+
+    name, private = "failing", True
+
+    def __init__(self, ledger: Ledger) -> None:
+        self.ledger, self.seen = ledger, ()
+
+    def bytes(self, n: int) -> bytes:
+        self.seen = self.ledger.events
+        raise OSError("no more bits")
+
+
+def plan(mechanism: Mechanism = Mechanism.DISCRETE_GAUSSIAN, total: Fraction = HALF) -> Plan:
+    return Plan.of(total, mechanism, Neighbours.BOUNDED, SHARES)
+
+
+def run(p: Plan, entropy: Entropy, level: str = "Block", ledger: Ledger | None = None) -> list[Measurement]:
+    h = TRUTH if level == "Block" else TRUTH.up(TREE.parent[1], 1)
+    ledger = ledger or Ledger(p.cost)
+    return list(measure(Confidential(h), level, "persons", SCHEMA, TREE, p, entropy, ledger))
+
+
+def noise_of(measured: list[Measurement], query: str) -> NDArray[np.int64]:
+    """Measured minus true, one row for each unit."""
+    parts = [m for m in measured if m.query == query]
+    assert [m.start for m in parts] == [0, *np.cumsum([len(m.values) for m in parts])[:-1]]
+    return np.concatenate([m.values for m in parts]) - TRUTH.answer(SCHEMA.query(query))
+
+
+def gaussian_p(noise: NDArray[np.int64], sigma_sq: Fraction) -> float:
+    top = int(8 * float(sigma_sq) ** 0.5) + 2
+    return chi_square_p(tally(noise.ravel(), top), gaussian_pmf(sigma_sq, top), noise.size)
+
+
+def laplace_p(noise: NDArray[np.int64], scale: Fraction) -> float:
+    top = int(25 * scale) + 5
+    return chi_square_p(tally(noise.ravel(), top), laplace_pmf(scale, top), noise.size)
+
+
+# --- the noise -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "mechanism, fits", [(Mechanism.DISCRETE_GAUSSIAN, gaussian_p), (Mechanism.GEOMETRIC, laplace_p)]
+)
+def test_measured_minus_true_has_the_scale_of_the_plan(
+    mechanism: Mechanism, fits: Callable[[NDArray[np.int64], Fraction], float]
+) -> None:
+    """Each query has its own scale: a test that accepts it rejects one that is 10 % off, and the other query's."""
+    p = plan(mechanism)
+    measured = run(p, seeded(1))
+    scale = {d.query: d.scale for d in p.at("Block")}
+    assert scale["age"] == 3 * scale["detailed"]
+    for query in ("detailed", "age"):
+        noise = noise_of(measured, query)
+        assert noise.shape == (BLOCKS, SCHEMA.query(query).answers)
+        assert fits(noise, scale[query]) > 1e-3
+        for factor in (Fraction(9, 10), Fraction(11, 10), 3, Fraction(1, 3)):
+            assert fits(noise, scale[query] * factor) < 1e-6
+
+
+def test_bounded_neighbours_have_twice_the_variance_of_unbounded() -> None:
+    def sigma_sq(neighbours: Neighbours) -> dict[str, Fraction]:
+        return {d.query: d.scale for d in Plan.of(HALF, Mechanism.DISCRETE_GAUSSIAN, neighbours, SHARES).at("Block")}
+
+    unbounded = Plan.of(HALF, Mechanism.DISCRETE_GAUSSIAN, Neighbours.UNBOUNDED, SHARES)
+    noise = noise_of(run(unbounded, seeded(2)), "detailed")
+    assert gaussian_p(noise, sigma_sq(Neighbours.UNBOUNDED)["detailed"]) > 1e-3
+    assert gaussian_p(noise, sigma_sq(Neighbours.BOUNDED)["detailed"]) < 1e-100
+
+
+@pytest.mark.parametrize("mechanism", list(Mechanism))
+def test_the_published_variance_is_that_of_the_noise(mechanism: Mechanism) -> None:
+    p = plan(mechanism)
+    module = discrete_gaussian if mechanism is Mechanism.DISCRETE_GAUSSIAN else discrete_laplace
+    for d in p.draws:
+        assert noise_variance(mechanism, d) == module.variance(d.scale)
+    for m in run(p, seeded(3)):
+        d = next(d for d in p.at("Block") if d.query == m.query)
+        assert m.variance.shape == (len(m.values),)
+        assert (m.variance == module.variance(d.scale)).all()
+        spread = float((noise_of([m], m.query).astype(float) ** 2).mean()) if len(m.values) == BLOCKS else None
+        if spread is not None:
+            assert spread == pytest.approx(float(m.variance[0]), rel=0.05)
+
+
+def test_noise_of_different_answers_units_and_queries_is_unrelated() -> None:
+    measured = run(plan(), seeded(4))
+    detailed, age = noise_of(measured, "detailed").astype(float), noise_of(measured, "age").astype(float)
+
+    def correlated(a: NDArray[np.float64], b: NDArray[np.float64]) -> bool:
+        return abs(np.corrcoef(a.ravel(), b.ravel())[0, 1]) > 4.5 / np.sqrt(a.size)
+
+    assert correlated(detailed, 0.2 * np.roll(detailed, 1) + detailed[::-1] + detailed)  # it can tell
+    assert not correlated(detailed[1:], detailed[:-1])
+    assert not correlated(detailed[:, 1:], detailed[:, :-1])
+    assert not correlated(detailed[:, :20], age)
+    assert not correlated(SCHEMA.query("age").answer(detailed), age)
+    assert not correlated(TRUTH.answer(SCHEMA.query("age")).astype(float), age)
+
+
+def test_two_runs_never_share_noise() -> None:
+    def correlation(a: Entropy, b: Entropy) -> float:
+        x, y = (noise_of(run(plan(), e), "detailed").ravel() for e in (a, b))
+        return float(np.corrcoef(x, y)[0, 1])
+
+    assert abs(correlation(system(), system())) < 5 / np.sqrt(BLOCKS * SCHEMA.cells)
+    assert correlation(seeded(1), seeded(1)) == pytest.approx(1)
+    assert abs(correlation(seeded(1), seeded(2))) < 5 / np.sqrt(BLOCKS * SCHEMA.cells)
+
+
+def test_a_source_goes_on_from_level_to_level() -> None:
+    """Two levels measured with one source do not repeat each other's bits."""
+    source = seeded(5)
+    first = noise_of(run(plan(), source), "detailed")
+    second = noise_of(run(plan(), source), "detailed")
+    assert abs(np.corrcoef(first.ravel(), second.ravel())[0, 1]) < 5 / np.sqrt(first.size)
+
+
+def test_batches_cover_a_level_that_does_not_fit_one() -> None:
+    """3,000 blocks of the full redistricting histogram: six million answers in batches of four."""
+    h = truth(PL94)
+    states = Spine(
+        ("US", "Tract", "Block"),
+        (TREE.codes[0], np.char.mod("%02d", np.arange(30)), TREE.codes[1]),
+        (TREE.parent[0], np.zeros(30, dtype=np.int64), np.arange(BLOCKS, dtype=np.int64) // 100),
+    )
+    shares = Allocation({lv: Fraction(1, 3) for lv in states.levels}, {lv: {"detailed": HALF, "total": HALF} for lv in states.levels})  # fmt: skip
+    p = Plan.of(Fraction(1, 4), Mechanism.DISCRETE_GAUSSIAN, Neighbours.BOUNDED, shares)
+    sigma_sq = p.at("Block")[0].scale
+    seen: dict[str, list[tuple[int, int]]] = {"detailed": [], "total": []}
+    total, square, answers = 0, 0.0, 0
+    for m in measure(Confidential(h), "Block", "persons", PL94, states, p, seeded(6), Ledger(p.cost)):
+        stop = m.start + len(m.values)
+        seen[m.query].append((m.start, stop))
+        noise = m.values - h.rows(m.start, stop).answer(PL94.query(m.query))
+        total, square, answers = (
+            total + int(noise.sum()),
+            square + float((noise.astype(float) ** 2).sum()),
+            answers + noise.size,
+        )
+    for spans in seen.values():
+        assert len(spans) > 1
+        assert spans[0][0] == 0
+        assert spans[-1][1] == BLOCKS
+        assert all(a[1] == b[0] and a[1] % 100 == 0 for a, b in pairwise(spans))
+    assert answers == BLOCKS * 2017
+    assert abs(square / answers / float(sigma_sq) - 1) < 0.004  # 6 million: 0.06 % is one standard deviation
+    assert abs(total) < 5 * np.sqrt(answers * float(sigma_sq))
+
+
+# --- the ledger ----------------------------------------------------------------------------------------------
+
+
+def test_the_ledger_says_what_was_measured() -> None:
+    p = plan()
+    ledger = Ledger(p.cost)
+    run(p, seeded(1), "US", ledger)
+    run(p, seeded(1), "Block", ledger)
+    assert ledger.cost == p.cost
+    told = [(e.universe, e.level, e.query, e.units, e.answers, e.mechanism, e.scale, e.cost) for e in ledger.events]
+    answers = {"total": 1, "detailed": 40, "age": 20}
+    assert told == [
+        (
+            "persons",
+            d.level,
+            d.query,
+            {"US": 1, "Block": BLOCKS}[d.level],
+            answers[d.query],
+            p.mechanism,
+            d.scale,
+            d.cost,
+        )
+        for d in p.draws
+    ]
+
+
+def test_every_draw_of_a_level_is_in_the_ledger_before_the_first_bit_is_asked_for() -> None:
+    p = plan()
+    ledger = Ledger(p.cost)
+    source = Failing(ledger)
+    with pytest.raises(OSError, match="no more bits"):
+        run(p, source, ledger=ledger)
+    assert [e.query for e in source.seen] == ["detailed", "age"]
+    assert ledger.cost == p.cost / 2  # spent, though nothing came of it
+
+
+def test_a_ledger_that_cannot_be_written_stops_the_draw() -> None:
+    def full(_: object) -> None:
+        raise OSError("disk full")
+
+    with pytest.raises(OSError, match="disk full"):
+        run(plan(), Forbidden(), ledger=Ledger(HALF, write=full))
+
+
+@pytest.mark.parametrize("budget", [Fraction(0), Fraction(1, 10), HALF / 2 - Fraction(1, 10**30)])
+def test_nothing_is_drawn_beyond_the_budget(budget: Fraction) -> None:
+    ledger = Ledger(budget)
+    with pytest.raises(PrivacyError, match="of a budget of"):
+        run(plan(), Forbidden(), ledger=ledger)
+    assert ledger.cost <= budget
+
+
+@pytest.mark.parametrize("mechanism", Mechanism)
+def test_noise_that_cannot_be_drawn_is_refused_before_it_is_paid_for(mechanism: Mechanism) -> None:
+    dear = plan(mechanism, Fraction(1, 2**110))
+    ledger = Ledger(dear.cost)
+    with pytest.raises(SpecError, match="beyond"):
+        next(measure(Confidential(TRUTH), "US", "persons", SCHEMA, TREE, dear, Forbidden(), ledger))
+    assert ledger.events == ()
+
+
+def test_nothing_is_measured_twice() -> None:
+    p = plan()
+    ledger = Ledger(p.cost)
+    run(p, seeded(1), "US", ledger)
+    run(p, seeded(1), "Block", ledger)
+    for level in ("US", "Block"):
+        with pytest.raises(PrivacyError):
+            run(p, Forbidden(), level, ledger)
+    assert ledger.cost == p.cost
+
+
+def test_nothing_happens_before_the_first_measurement_is_asked_for() -> None:
+    ledger = Ledger(HALF)
+    waiting = measure(Confidential(TRUTH), "Block", "persons", SCHEMA, TREE, plan(), Forbidden(), ledger)
+    assert ledger.events == ()
+    with pytest.raises(AssertionError, match="noise was drawn"):
+        next(waiting)
+    assert len(ledger.events) == 2
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [TRUTH.rows(0, BLOCKS - 1), TRUTH.up(TREE.parent[1], 1), truth(PL94)],
+    ids=["a unit short", "another level", "another schema"],
+)
+def test_a_histogram_of_something_else_is_refused_before_any_draw(wrong: Histogram) -> None:
+    ledger = Ledger(HALF)
+    with pytest.raises(PrivacyError, match="not one of this level and schema"):
+        list(measure(Confidential(wrong), "Block", "persons", SCHEMA, TREE, plan(), Forbidden(), ledger))
+
+
+def test_a_level_without_draws_is_not_measured() -> None:
+    p = plan()
+    only = Plan(p.mechanism, p.neighbours, p.at("US"))
+    assert run(only, Forbidden(), "Block") == []
