@@ -42,18 +42,19 @@ def measure(
 ) -> Iterator[Measurement]:
     """All measurements of one level, a batch of units at a time, each query of a batch in turn.
 
-    Raises :class:`PrivacyError` before the first draw if the ledger's budget does not cover the level.
+    Raises :class:`PrivacyError` before the first draw if the ledger's budget does not cover the level, and before
+    the first event if the histogram is not one of this level: what was not drawn is not spent.
     """
     draws = plan.at(level)
     queries = {d.query: schema.query(d.query) for d in draws}
     units = spine.units(level)
-    for d in draws:  # before it is paid for
+    histogram = truth.open("to add noise to it")
+    if histogram.units != units or histogram.cells != schema.cells:  # before anything is paid for
+        raise PrivacyError("the histogram is not one of this level and schema", where=f"{universe}, {level}")
+    for d in draws:
         _noise_of(plan.mechanism).refuse(d.scale)
     for d in draws:
         ledger.append(Event(universe, level, d.query, units, queries[d.query].answers, plan.mechanism, d.scale, d.cost))
-    histogram = truth.open("to add noise to it")
-    if histogram.units != units or histogram.cells != schema.cells:
-        raise PrivacyError("the histogram is not one of this level and schema", where=f"{universe}, {level}")
     for start, stop in spine.batches(level, sum(q.answers for q in queries.values())):
         rows = histogram.rows(start, stop)
         for d in draws:

@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 from das.errors import PrivacyError, SpecError
-from das.model.budget import Allocation, Ledger, Mechanism, Neighbours, Plan
+from das.model.budget import Allocation, Event, Ledger, Mechanism, Neighbours, Plan
 from das.model.confidential import Confidential
 from das.model.histogram import Histogram
 from das.model.measurement import Measurement
@@ -263,7 +263,7 @@ def test_noise_that_cannot_be_drawn_is_refused_before_it_is_paid_for(mechanism: 
     dear = plan(mechanism, Fraction(1, 2**110))
     ledger = Ledger(dear.cost)
     with pytest.raises(SpecError, match="beyond"):
-        next(measure(Confidential(TRUTH), "US", "persons", SCHEMA, TREE, dear, Forbidden(), ledger))
+        run(dear, Forbidden(), "US", ledger)
     assert ledger.events == ()
 
 
@@ -292,10 +292,12 @@ def test_nothing_happens_before_the_first_measurement_is_asked_for() -> None:
     [TRUTH.rows(0, BLOCKS - 1), TRUTH.up(TREE.parent[1], 1), truth(PL94)],
     ids=["a unit short", "another level", "another schema"],
 )
-def test_a_histogram_of_something_else_is_refused_before_any_draw(wrong: Histogram) -> None:
-    ledger = Ledger(HALF)
+def test_a_histogram_of_something_else_is_refused_before_any_draw_and_costs_nothing(wrong: Histogram) -> None:
+    written: list[Event] = []
+    ledger = Ledger(HALF, write=written.append)
     with pytest.raises(PrivacyError, match="not one of this level and schema"):
         list(measure(Confidential(wrong), "Block", "persons", SCHEMA, TREE, plan(), Forbidden(), ledger))
+    assert (ledger.events, written) == ((), [])
 
 
 def test_a_level_without_draws_is_not_measured() -> None:
