@@ -15,6 +15,7 @@ In place of dwelling groups the partition may be the answers of a query that is 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -23,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from das.errors import InfeasibleError, InputError
+from das.model.spine import Spine
 
 #: Subsets of the groups are listed up to this many groups.
 MOST_GROUPS = 10
@@ -162,6 +164,11 @@ class Bounds:
             None if self.joint is None else self.joint.some(keep),
             self.exact,
         )
+
+    @staticmethod
+    def subtree(bounds: Mapping[str, Bounds], spine: Spine, level: str, unit: int) -> dict[str, Bounds]:
+        """Those of a unit of ``level`` and of everything below it, numbered as in :meth:`das.model.spine.Spine.subtree`."""
+        return {here: bounds[here].rows(*ends) for here, ends in spine.extent(level, unit).items()}
 
     def excess(self, held: NDArray[Any]) -> NDArray[np.float64]:
         """How far sums ``held`` ``(units, groups)`` over each subset of the groups exceed its reach, ``(units, 2^groups)``."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -30,12 +31,21 @@ class Measurement:
             raise InputError(
                 "values must be (units, answers) and variance (units,)", where=f"{self.level}/{self.query}"
             )
+        if self.values.dtype != np.int64 or self.variance.dtype.kind != "f":
+            raise InputError("values must be int64 and variance floats", where=f"{self.level}/{self.query}")
         if not (self.variance > 0).all():
             raise InputError("a variance is not positive", where=f"{self.level}/{self.query}")
 
+    def rows(self, start: int, stop: int) -> Measurement:
+        """That of the units ``start:stop`` of the level, which must be among its own."""
+        if not self.start <= start <= stop <= self.start + len(self.values):
+            raise InputError(f"units {start} to {stop} are not all measured", where=f"{self.level}/{self.query}")
+        here = slice(start - self.start, stop - self.start)
+        return Measurement(self.level, self.query, start, self.values[here], self.variance[here])
+
 
 class MeasurementSource(Protocol):
-    """Where estimation reads measurements from: a slice of units at a time."""
+    """Where estimation reads measurements from: a slice of units at a time, numbered as in their level."""
 
     def queries(self, level: str) -> tuple[str, ...]:
         """Names of the queries measured at ``level``."""
@@ -44,3 +54,62 @@ class MeasurementSource(Protocol):
     def read(self, level: str, query: str, start: int, stop: int) -> Measurement:
         """The measurement of units ``start:stop``."""
         ...
+
+    def part(self, level: str, start: int, stop: int) -> MeasurementSource:
+        """What a task carries that reads units ``start:stop`` of ``level`` alone: it stands for itself, is small to
+        pickle, and answers as this source does."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Measurements:
+    """A source in memory: by level and query, the measurement of the units of a level, or of a slice of them.
+
+    >>> total = Measurement("State", "total", 0, np.array([[7], [3]]), np.array([2.0, 2.0]))
+    >>> Measurements.of([total]).read("State", "total", 1, 2).values
+    array([[3]])
+    """
+
+    held: Mapping[tuple[str, str], Measurement]
+
+    def __post_init__(self) -> None:
+        for (level, query), m in self.held.items():
+            if (level, query) != (m.level, m.query):
+                raise InputError(f"is held as that of {level}/{query}", where=f"{m.level}/{m.query}")
+
+    @staticmethod
+    def of(measurements: Iterable[Measurement]) -> Measurements:
+        """From measurements in any order; those of one level and query are slices that follow each other."""
+        found: dict[tuple[str, str], list[Measurement]] = {}
+        for m in measurements:
+            found.setdefault((m.level, m.query), []).append(m)
+        return Measurements({key: _joined(pieces) for key, pieces in found.items()})
+
+    def queries(self, level: str) -> tuple[str, ...]:
+        return tuple(query for here, query in self.held if here == level)
+
+    def read(self, level: str, query: str, start: int, stop: int) -> Measurement:
+        if (level, query) not in self.held:
+            known = ", ".join(self.queries(level)) or "nothing"
+            raise InputError(f"query {query!r} is not measured at level {level!r}", where="measurements",
+                             remedy=f"measured there: {known}")  # fmt: skip
+        return self.held[level, query].rows(start, stop)
+
+    def part(self, level: str, start: int, stop: int) -> Measurements:
+        return Measurements({(level, q): self.read(level, q, start, stop) for q in self.queries(level)})
+
+
+def _joined(pieces: list[Measurement]) -> Measurement:
+    """Slices of one level and query, put together."""
+    first, *others = sorted(pieces, key=lambda m: m.start)
+    if not others:
+        return first
+    where, end = f"{first.level}/{first.query}", first.start
+    for m in (first, *others):
+        if m.start != end:
+            raise InputError(f"units {end} to {m.start} are missing, or there twice", where=where)
+        if m.values.shape[1] != first.values.shape[1]:
+            raise InputError("slices have different numbers of answers", where=where)
+        end += len(m.values)
+    values, variance = (np.concatenate([getattr(m, a) for m in (first, *others)]) for a in ("values", "variance"))
+    return Measurement(first.level, first.query, first.start, values, variance)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -103,9 +104,7 @@ class Spine:
     def find(self, level: str, codes: NDArray[np.str_]) -> NDArray[np.int64]:
         """The unit number of each code at ``level``, -1 where there is no such unit."""
         depth = self.index(level)
-        order, known = self._sorted[depth], self.codes[depth]
-        at = order[np.minimum(np.searchsorted(known, codes, sorter=order), len(known) - 1)]
-        return np.where(known[at] == codes, at, -1)
+        return places(self.codes[depth], codes, self._sorted[depth])
 
     def up(self, level: str, to: str) -> NDArray[np.int64]:
         """For each unit of ``level`` the number of its ancestor at level ``to`` (itself if they are the same)."""
@@ -116,6 +115,27 @@ class Spine:
         for depth in range(low, high, -1):
             out = self.parent[depth][out]
         return out
+
+    def extent(self, level: str, unit: int) -> dict[str, tuple[int, int]]:
+        """For ``level`` and each level below it, the units ``(start, stop)`` that lie in a unit of ``level``."""
+        depth = self.index(level)
+        out = {level: (unit, unit + 1)}
+        for above, here in pairwise(self.levels[depth:]):
+            starts = self.children(here)
+            out[here] = (int(starts[out[above][0]]), int(starts[out[above][1]]))
+        return out
+
+    def subtree(self, level: str, unit: int) -> Spine:
+        """A unit of ``level`` and everything below it, as a spine whose root it is."""
+        if not 0 <= unit < self.units(level):
+            raise InputError(f"level {level!r} has no unit number {unit}", where="spine")
+        depth, ends = self.index(level), list(self.extent(level, unit).values())
+        here = [slice(*e) for e in ends]
+        codes = tuple(c[s] for c, s in zip(self.codes[depth:], here, strict=True))
+        names = tuple(n[s] for n, s in zip(self.names[depth:], here, strict=True))
+        first = [0, *(start for start, _ in ends[:-1])]  # of the units above
+        parent = [p[s] - a for p, s, a in zip(self.parent[depth:], here, first, strict=True)]
+        return Spine(self.levels[depth:], codes, (np.zeros(1, dtype=np.int64), *parent[1:]), names)
 
     def batches(self, level: str, answers: int, limit: int = 1 << 22) -> Iterator[tuple[int, int]]:
         """Slices ``(start, stop)`` of the units of ``level`` in order, none splitting a family of siblings,
@@ -131,3 +151,12 @@ class Spine:
                 begin = int(starts[family])
         if starts[-1] > begin:
             yield begin, int(starts[-1])
+
+
+def places(
+    known: NDArray[np.str_], codes: NDArray[np.str_], order: NDArray[np.int64] | None = None
+) -> NDArray[np.int64]:
+    """The place of each code among those that are ``known``, -1 where it is none of them. ``order`` sorts these."""
+    order = np.argsort(known, kind="stable") if order is None else order
+    at = order[np.minimum(np.searchsorted(known, codes, sorter=order), len(known) - 1)]
+    return np.where(known[at] == codes, at, -1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import product
+from random import Random
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 from das.errors import InputError
 from das.geography.bounds import MOST_IN_A_STRUCTURE, NO_LIMIT, bounds, lowest
-from das.model.constraint import JointTotals
+from das.model.constraint import Bounds, JointTotals
 from das.model.schema import PL94, Attribute, Schema
 from das.model.spine import Spine
 from tests.oracles import can_be_shared_out
@@ -63,6 +64,27 @@ def test_bounds_and_totals_add_up(case: tuple[Spine, np.ndarray, np.ndarray, np.
             assert b.total is not None
             at = tree.up(known, level)
             np.testing.assert_array_equal(b.total, [total[at == u].sum() for u in range(tree.units(level))])
+
+
+@given(limited(groups=3), st.randoms(use_true_random=False))
+def test_bounds_of_a_subtree_are_those_that_its_lowest_units_add_up_to(
+    case: tuple[Spine, np.ndarray, np.ndarray, np.ndarray, str], random: Random
+) -> None:
+    tree, lower, upper, total, known = case
+    schema = home(3)
+    level = random.choice(tree.levels[: tree.index(known) + 1])
+    unit = random.randrange(tree.units(level))
+    found = Bounds.subtree(bounds(schema, tree, (lower, upper), total, known), tree, level, unit)
+    (a, b), (c, d) = (tree.extent(level, unit)[lv] for lv in (tree.levels[-1], known))
+    alone = bounds(schema, tree.subtree(level, unit), (lower[a:b], upper[a:b]), total[c:d], known)
+    assert list(found) == list(alone)
+    for here, one in alone.items():
+        np.testing.assert_array_equal(found[here].lower, one.lower)
+        np.testing.assert_array_equal(found[here].upper, one.upper)
+        np.testing.assert_array_equal(found[here].total, one.total)
+        assert found[here].reach is not None or one.reach is None  # kept for a level where it says more of any unit
+        if one.reach is not None:
+            np.testing.assert_array_equal(found[here].reach, one.reach)
 
 
 def says_yes(found, unit: int, held: np.ndarray) -> bool:  # type: ignore[no-untyped-def]

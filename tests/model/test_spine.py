@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from random import Random
 
 import numpy as np
 import pytest
@@ -119,3 +120,30 @@ def test_batches_use_the_default_limit() -> None:
     assert list(spine.batches("C", 1)) == [(0, n)]
     assert list(spine.batches("C", 1 << 22)) == [(0, 1), (1, 2), (2, 3)]
     assert list(spine.batches("C", 1 << 21)) == [(0, 2), (2, 3)]
+
+
+@given(spines(), st.randoms(use_true_random=False))
+def test_a_subtree_is_a_unit_and_all_that_lies_in_it(spine: Spine, random: Random) -> None:
+    level = random.choice(spine.levels)
+    unit = random.randrange(spine.units(level))
+    below = spine.subtree(level, unit)
+    assert below.levels == spine.levels[spine.index(level) :]
+    for here in below.levels:
+        inside = spine.up(here, level) == unit
+        whole, part = spine.index(here), below.index(here)
+        start, stop = spine.extent(level, unit)[here]
+        np.testing.assert_array_equal(np.flatnonzero(inside), np.arange(start, stop))
+        np.testing.assert_array_equal(below.codes[part], spine.codes[whole][inside])
+        np.testing.assert_array_equal(below.names[part], spine.names[whole][inside])
+        if here != level:
+            above = spine.levels[whole - 1]
+            parents = spine.codes[whole - 1][spine.parent[whole][inside]]
+            np.testing.assert_array_equal(below.codes[part - 1][below.parent[part]], parents)
+            assert below.up(here, above).max() < below.units(above)
+
+
+def test_a_subtree_of_no_unit_is_refused() -> None:
+    spine = Spine(("A", "B"), (ROOT[0], codes("x", "y")), (ROOT[1], ints(0, 0)))
+    for unit in (-1, 2):
+        with pytest.raises(InputError, match="no unit number"):
+            spine.subtree("B", unit)

@@ -117,6 +117,8 @@ def test_an_extract_does_not_print_its_records() -> None:
         (ints([1, 2]), np.zeros(1), "not positive"),
         (ints([1, 2]), np.array([-1.0]), "not positive"),
         (ints([1, 2]), np.array([np.nan]), "not positive"),
+        (np.array([[1.0, 2.0]]), np.ones(1), "int64"),
+        (ints([1, 2]), ints(1), "int64"),
     ],
 )
 def test_a_measurement_that_does_not_fit_is_refused(values: np.ndarray, variance: np.ndarray, message: str) -> None:

@@ -15,7 +15,8 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from urllib.parse import quote
@@ -34,7 +35,7 @@ from das.model.constraint import Constraint
 from das.model.measurement import Measurement
 from das.model.query import Query
 from das.model.schema import Schema
-from das.model.spine import Spine
+from das.model.spine import Spine, places
 
 _LEVEL_OF_PARTITION = "State"
 #: A variance below what float32 holds (1e-70 occurs at rho = 1000) is published as the least that it does.
@@ -192,36 +193,22 @@ class NmfReader:
 
     def __init__(self, root: Path, spine: Spine) -> None:
         self.root, self.spine = Path(root), spine
-        self._parts: dict[str, list[_Part]] = {}
+        self._files: dict[str, tuple[_File, ...]] = {}
 
     def queries(self, level: str) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(name for part in self._level(level) for name, _ in part.groups))
+        return _queries(self._level(level))
 
     def read(self, level: str, query: str, start: int, stop: int) -> Measurement:
         """Units ``start:stop``; every one of them must be in the files, once."""
-        values: NDArray[np.int64] | None = None
-        variance, times = np.zeros(stop - start), np.zeros(stop - start, dtype=np.int64)
-        for part in self._level(level):
-            if not (part.first < stop and part.last >= start):
-                continue
-            for group in part.groups_of(query):
-                unit, got, var = _load(part.path, group, self.spine, level)
-                keep = (unit >= start) & (unit < stop)
-                if values is None:
-                    values = np.zeros((stop - start, got.shape[1]), dtype=np.int64)
-                if got.shape[1] != values.shape[1]:
-                    raise ReleaseError(f"other numbers of answers to {query!r} than before", where=part.path,
-                                       remedy=_LOST)  # fmt: skip
-                values[unit[keep] - start], variance[unit[keep] - start] = got[keep], var[keep]
-                np.add.at(times, unit[keep] - start, 1)
-        if values is None or (times != 1).any():
-            at = int(np.flatnonzero(times != 1)[0])
-            what = "no measurement" if times[at] == 0 else f"{times[at]} measurements"
-            code = self.spine.codes[self.spine.index(level)][start + at]
-            raise ReleaseError(f"{what} of {query!r} for {level} {code}", where=self.root, remedy=_LOST)
-        if not (variance > 0).all():
-            raise ReleaseError(f"a variance of {query!r} at {level!r} is not positive", where=self.root, remedy=_LOST)
-        return Measurement(level, query, start, values, variance)
+        return self.part(level, start, stop).read(level, query, start, stop)
+
+    def part(self, level: str, start: int, stop: int) -> NmfPart:
+        """The files that hold units ``start:stop``, and the codes of these and of what stands between them."""
+        files = tuple(f for f in self._level(level) if f.first < stop and f.last >= start)
+        first = min([start, *(f.first for f in files)])
+        last = max([stop, *(f.last + 1 for f in files)])
+        codes = self.spine.codes[self.spine.index(level)][first:last]
+        return NmfPart(self.root, level, first, codes, files)
 
     def constraints(self, level: str) -> dict[str, tuple[str, NDArray[np.int64]]]:
         """Constraint rows of a level: name -> (sign, bounds of shape (units, answers))."""
@@ -249,35 +236,98 @@ class NmfReader:
                 )
         return found
 
-    def _level(self, level: str) -> list[_Part]:
-        if level not in self._parts:
+    def _level(self, level: str) -> tuple[_File, ...]:
+        if level not in self._files:
             folder = self.root / f"{level}.parquet" / "DPQuery"
             paths = sorted(folder.rglob("*.parquet"))
             if not paths:
                 raise ReleaseError(f"no measurements of level {level!r}", where=folder, remedy=_LOST)
-            self._parts[level] = sorted((_Part(p, self.spine, level) for p in paths), key=lambda p: p.first)
-        return self._parts[level]
+            found = (_File.of(p, self.spine, level) for p in paths)
+            self._files[level] = tuple(sorted(found, key=lambda f: f.first))
+        return self._files[level]
 
 
-class _Part:
-    """One file: which queries its row groups hold, and the range of its units."""
+@dataclass(frozen=True)
+class _File:
+    """One file of a level: which queries its row groups hold, and the first and last of its units."""
 
-    def __init__(self, path: Path, spine: Spine, level: str) -> None:
-        self.path = path
+    path: Path
+    groups: tuple[tuple[str, int], ...]
+    first: int
+    last: int
+
+    @staticmethod
+    def of(path: Path, spine: Spine, level: str) -> _File:
         with readable(path):
             meta = opened(path).metadata
-            self.groups = [(name.removesuffix("_dpq"), g) for g, name in enumerate(_names(meta, path))]
-        unit = np.concatenate([
-            _units(_columns(path, ["geocode"], g)["geocode"], spine, level, path)
-            for g in self.groups_of(self.groups[0][0])
-        ])  # fmt: skip
-        self.first, self.last = int(unit.min()), int(unit.max())
+            groups = tuple((name.removesuffix("_dpq"), g) for g, name in enumerate(_names(meta, path)))
+        unit = np.concatenate([_units(_columns(path, ["geocode"], g)["geocode"], spine, level, path)
+                               for name, g in groups if name == groups[0][0]])  # fmt: skip
+        return _File(path, groups, int(unit.min()), int(unit.max()))
 
     def groups_of(self, query: str) -> list[int]:
         found = [g for name, g in self.groups if name == query]
         if not found:
             raise ReleaseError(f"query {query!r} is not in this file", where=self.path, remedy=_LOST)
         return found
+
+
+@dataclass(frozen=True, eq=False)
+class NmfPart:
+    """Some units of one level, for a task: ``files`` that hold them, and ``codes`` of units ``first : first + len(codes)``
+    of the level, all that the files have."""
+
+    root: Path
+    level: str
+    first: int
+    codes: NDArray[np.str_]
+    files: tuple[_File, ...]
+
+    def queries(self, level: str) -> tuple[str, ...]:
+        return _queries(self._of(level))
+
+    def part(self, level: str, start: int, stop: int) -> NmfPart:
+        files = tuple(f for f in self._of(level) if f.first < stop and f.last >= start)
+        return NmfPart(self.root, level, self.first, self.codes, files)
+
+    def read(self, level: str, query: str, start: int, stop: int) -> Measurement:
+        values: NDArray[np.int64] | None = None
+        variance, times = np.zeros(stop - start), np.zeros(stop - start, dtype=np.int64)
+        for file in self._of(level):
+            if not (file.first < stop and file.last >= start):
+                continue
+            for group in file.groups_of(query):
+                unit, got, var = self._load(file.path, group)
+                keep = (unit >= start) & (unit < stop)
+                if values is None:
+                    values = np.zeros((stop - start, got.shape[1]), dtype=np.int64)
+                if got.shape[1] != values.shape[1]:
+                    raise ReleaseError(f"other numbers of answers to {query!r} than before", where=file.path,
+                                       remedy=_LOST)  # fmt: skip
+                values[unit[keep] - start], variance[unit[keep] - start] = got[keep], var[keep]
+                np.add.at(times, unit[keep] - start, 1)
+        if values is None or (times != 1).any():
+            at = int(np.flatnonzero(times != 1)[0])
+            what = "no measurement" if times[at] == 0 else f"{times[at]} measurements"
+            code = self.codes[start + at - self.first]
+            raise ReleaseError(f"{what} of {query!r} for {level} {code}", where=self.root, remedy=_LOST)
+        if not (variance > 0).all():
+            raise ReleaseError(f"a variance of {query!r} at {level!r} is not positive", where=self.root, remedy=_LOST)
+        return Measurement(level, query, start, values, variance)
+
+    def _of(self, level: str) -> tuple[_File, ...]:
+        if level != self.level:
+            raise ValueError(f"this is a part of level {self.level!r}, not of {level!r}")
+        return self.files
+
+    def _load(self, path: Path, group: int) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
+        table = _columns(path, ["geocode", "value", "variance"], group)
+        unit = self.first + _known(table["geocode"], lambda codes: places(self.codes, codes), self.level, path)
+        return unit, _matrix(table["value"], path), table["variance"].to_numpy().astype(np.float64)
+
+
+def _queries(files: Sequence[_File]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name for file in files for name, _ in file.groups))
 
 
 def _names(meta: pq.FileMetaData, path: Path) -> Iterator[str]:
@@ -306,18 +356,17 @@ def _matrix(column: pa.ChunkedArray, path: Path) -> NDArray[np.int64]:
     return flat.to_numpy().astype(np.int64, copy=False).reshape(len(column), widths[0])
 
 
-def _load(
-    path: Path, group: int, spine: Spine, level: str
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
-    table = _columns(path, ["geocode", "value", "variance"], group)
-    unit = _units(table["geocode"], spine, level, path)
-    return unit, _matrix(table["value"], path), table["variance"].to_numpy().astype(np.float64)
-
-
 def _units(column: pa.ChunkedArray, spine: Spine, level: str, path: Path) -> NDArray[np.int64]:
     """Unit numbers of geocodes."""
+    return _known(column, lambda codes: spine.find(level, codes), level, path)
+
+
+def _known(
+    column: pa.ChunkedArray, find: Callable[[NDArray[np.str_]], NDArray[np.int64]], level: str, path: Path
+) -> NDArray[np.int64]:
+    """What ``find`` says of geocodes, of which each must be that of a unit."""
     wanted = np.array(column.to_pylist(), dtype=str)
-    unit = spine.find(level, wanted)
+    unit = find(wanted)
     if (unit < 0).any():
         raise ReleaseError(f"geocode {str(wanted[unit < 0][0])!r} is not a unit of {level!r}", where=path, remedy=_LOST)
     return unit

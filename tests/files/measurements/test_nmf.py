@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
@@ -159,6 +160,26 @@ def test_any_slice_is_read_as_it_was_written(
         assert got.values.dtype == np.int64
         assert np.array_equal(got.values, whole.values[start:stop])
         assert np.array_equal(got.variance, whole.variance[start:stop])
+        part = pickle.loads(pickle.dumps(reader.part("Block", start, stop)))
+        assert part.queries("Block") == reader.queries("Block")
+        again = part.part("Block", start, stop).read("Block", whole.query, start, stop)
+        assert np.array_equal(again.values, got.values)
+        assert np.array_equal(again.variance, got.variance)
+
+
+def test_a_part_carries_the_files_and_codes_of_its_units_alone(tmp_path: Path) -> None:
+    """A worker has neither the spine nor the index of the files: a part has what it needs, whatever else there is."""
+    n = 20_000
+    codes = np.array([f"{i:015d}" for i in range(n)])
+    spine = Spine(("US", "Block"), (np.array(["US"]), codes), (np.zeros(1, np.int64), np.zeros(n, np.int64)))
+    pieces = [Measurement("Block", "total", a, np.arange(a, a + 500)[:, None], np.ones(500)) for a in range(0, n, 500)]
+    write(tmp_path, "Block", PL94, spine, pieces)
+    part = NmfReader(tmp_path, spine).part("Block", 700, 900)
+    assert [f.path.name for f in part.files] == ["part-00001.parquet"]
+    assert len(pickle.dumps(part)) < 40_000
+    assert part.read("Block", "total", 700, 900).values[:, 0].tolist() == list(range(700, 900))
+    with pytest.raises(ValueError, match="part of level 'Block'"):
+        part.read("US", "total", 0, 1)
 
 
 def test_the_order_of_rows_and_files_does_not_matter(root: Path) -> None:
