@@ -25,21 +25,22 @@ from benchmarks.common import CONFIG, RHODE_ISLAND, ROOT, Figures, no_data, shar
 from benchmarks.peers import PeerUnavailable, ask, environment
 from das import pipeline
 from das import spec as specification
-from das.cli.attack import attacked, published_by, variance
 from das.engine import Silent
 from das.files.run.run_directory import RunDirectory
+from das.jobs.attacking import attacked, published_by, variance
 from das.model.confidential import Confidential
 from das.model.histogram import Histogram
 from das.model.schema import Schema
 from das.model.spine import Spine
 from das.release.post import open_release
-from das.risk import box_least_squares, jason
 from das.risk.guarantee import most_often_right
-from das.risk.reconstruction import Noise, laplace
 from das.risk.table_attack import count_at, guess
 from das.stages import Stages
 from das.truth.histogram import upward
 from das.truth.preparation import Prepared
+from studies.jason import box_least_squares
+from studies.jason import experiments as jason
+from studies.jason.bits import Noise, laplace
 
 BUDGETS = ("1/10", "293764/114921", "1000")
 SHIPPED = ROOT / "data" / "pl94_2010"

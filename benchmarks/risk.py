@@ -24,9 +24,9 @@ from das import risk
 from das.files.microdata import reading as microdata_reading
 from das.pipeline import run
 from das.release.post import open_release
-from das.risk.figures import OTHERS, RHO
-from das.risk.post_processing import learned
 from das.spec import parse
+from studies.kazan_reiter.figures import OTHERS, RHO
+from studies.kazan_reiter.post_processing import learned
 
 X1, X2, Y1 = range(-3, 6), range(-3, 6), range(-30, 31)
 GIVEN = {"rho1": RHO[0], "rho2": RHO[1], "d": OTHERS, "prior": 0.5}

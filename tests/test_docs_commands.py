@@ -34,9 +34,9 @@ GIVEN = {
 }  # fmt: skip
 #: Said in addition where the reader may wait, and a test should not.
 SMALL = ["--quiet", "--set", "output.report=false", "--set", "output.tables=false"]
-BRIEF = {"run": SMALL, "sweep": SMALL, "risk figures": ["--only", "figure-1"]}
+BRIEF = {"run": SMALL, "sweep": SMALL}
 #: Not run here, and why.
-LEFT_OUT = {"data fetch": "needs the network", "risk reconstruct": "simulates for a minute; tests/risk has it",
+LEFT_OUT = {"data fetch": "needs the network",
             "map runs": "needs boundaries; tests/jobs/test_mapping.py has it",
             "Providence": "is in Rhode Island; tests/cli/test_cli_tables.py has it"}  # fmt: skip
 

@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 import click
 
 from das import risk as intruder
-from das.cli.attack import attack, reconstruct
+from das.cli.attack import attack
 from das.cli.console import console, records_table
 from das.cli.options import PATH, guarded, json_option, load, warn
 from das.errors import InputError, UserError
@@ -20,9 +20,7 @@ from das.files.run.run_directory import RunDirectory, create_private, is_private
 from das.model.budget import Neighbours, Plan
 from das.model.not_private import PLANNED, WARNING, marked, marked_rows
 from das.model.spelling import product
-from das.report.risk import FORMATS, draw
 from das.risk import exposure
-from das.risk.figures import FIGURES
 from das.risk.hierarchy import METHODS
 from das.spec.exact import exact
 from das.truth.assessment import truth_of
@@ -96,7 +94,6 @@ def risk() -> None:
 
 
 risk.add_command(attack)
-risk.add_command(reconstruct)
 
 
 def _costs(function: Callable[..., None]) -> Callable[..., None]:
@@ -255,23 +252,6 @@ def changes(true_x1: int, true_x2: int, as_json: bool, **given: Any) -> None:
     """How often the level above changes the intruder's decision, and which way (section 4.3.1)."""
     made = intruder.decisions(intruder.Truth(true_x1, true_x2), **given)
     _print("Share of all that may be published", [{"method": given["method"]} | vars(made)], as_json)
-
-
-@risk.command()
-@click.option("--out", type=PATH, required=True, help="Folder to write to.")
-@click.option("--format", "kind", type=click.Choice(FORMATS), default="svg", show_default=True)
-@click.option("--only", type=click.Choice(list(FIGURES)), multiple=True, help="These figures alone.")
-@guarded
-def figures(out: Path, kind: str, only: Sequence[str]) -> None:
-    """Draw the figures of Kazan and Reiter and of their supplement again, from exact numbers."""
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UserError(f"cannot be created ({error.strerror})", where=out, remedy="choose another --out") from None
-    for name in only or FIGURES:
-        path = out / f"{name}.{kind}"
-        path.write_bytes(draw(FIGURES[name](), kind))
-        click.echo(path)
 
 
 def _one(rho: Sequence[Fraction], epsilon: Sequence[Fraction]) -> dict[str, Any]:

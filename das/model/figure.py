@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-
-import numpy as np
-from numpy.typing import NDArray
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
@@ -33,22 +30,9 @@ class Curves:
     marks: Sequence[tuple[str, float, str]] = ()
 
 
-@dataclass(frozen=True, eq=False)
-class Tiles:
-    """A panel of tiles: ``classes[i, j]`` is the number of one of ``words`` at ``y[i]``, ``x[j]``; ordered classes."""
-
-    title: str
-    x_label: str
-    y_label: str
-    x: Sequence[int]
-    y: Sequence[int]
-    classes: NDArray[np.int64] = field(repr=False)
-    words: Sequence[str] = ()
-
-
 @dataclass(frozen=True)
 class FigureData:
-    """Panels side by side (``Curves``) or below each other (``Tiles``)."""
+    """Panels side by side."""
 
     name: str
-    panels: Sequence[Curves | Tiles]
+    panels: Sequence[Curves]

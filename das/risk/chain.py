@@ -3,7 +3,7 @@ r"""The posterior of a hierarchy of counts, summed exactly (Kazan and Reiter 202
 Level 1 is the lowest. At level i the count :math:`X_i` of the target's unit is seen as :math:`X_i^*` with noise of rate
 :math:`r_i`, and the :math:`d_i` other units of that level in the same unit above, together
 :math:`X_{i+1} - X_i`, as :math:`Y_i^*`, whose noise is taken for a discrete Gaussian of rate :math:`r_i / d_i`
-(:mod:`das.risk.sums` says how good that is). Given :math:`X_1`,
+(``studies.kazan_reiter.sums`` says how good that is). Given :math:`X_1`,
 
 .. math:: P[X_2, \dots, X_h \mid X_1, D] \propto \prod_{i \ge 2} e^{-r_i (x_i^* - x_i)^2}
           \prod_{i < h} \pi_i(x_{i+1} \mid x_i)\, 1[x_{i+1} \ge x_i]\, e^{-(r_i/d_i)(y_i^* - x_{i+1} + x_i)^2}.

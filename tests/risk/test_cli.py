@@ -88,13 +88,6 @@ def test_changes(said: Said) -> None:
     assert (f"{100 * row['towards']:.2f}", f"{100 * row['away']:.2f}") == ("2.38", "1.81")
 
 
-def test_figures(said: Said, tmp_path: Path) -> None:
-    code, out, _ = said("figures", "--out", tmp_path / "new" / "f", "--only", "figure-1", "--only", "figure-4")
-    assert code == 0
-    assert sorted(p.name for p in (tmp_path / "new" / "f").iterdir()) == ["figure-1.svg", "figure-4.svg"]
-    assert "figure-4.svg" in out
-
-
 # --- a run ----------------------------------------------------------------------------------------------------------
 
 

@@ -14,8 +14,8 @@ from mpmath import mpf
 from das import risk
 from das.errors import InputError
 from das.model.budget import Mechanism, Neighbours
-from das.risk.figures import RHO
 from das.risk.noise import Noise
+from studies.kazan_reiter.figures import RHO
 from tests.risk import oracle
 
 RATES = [float(r) for r in RHO]

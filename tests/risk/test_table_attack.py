@@ -16,9 +16,9 @@ from scipy.stats import betabinom, norm
 
 from das import pipeline, tables
 from das.cli import main
-from das.cli.attack import attacked
 from das.errors import InputError
 from das.files.run import errors_csv
+from das.jobs.attacking import attacked
 from das.model.budget import Mechanism, Neighbours
 from das.model.histogram import Histogram
 from das.model.not_private import CELL, COLUMN, marked
@@ -375,23 +375,3 @@ def test_what_cannot_be_attacked_is_refused(
         assert "P4_Block.csv" in capsys.readouterr().err
     finally:
         table.write_text(text)
-
-
-@pytest.mark.parametrize("number", ["4-1", "4-2", "4-4", "5-7"])
-def test_figures_of_jason_are_drawn_with_their_numbers(
-    number: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    small = {"4-1": {"bits": 40}, "4-2": {"sizes": (10, 20)}, "4-4": {"sizes": (10,), "most": 50},
-             "5-7": {"bits": 30, "multiples": (1, 2)}}[number]  # fmt: skip
-    from das.cli import attack
-
-    compute, picture, _ = attack.EXPERIMENTS[number]
-    monkeypatch.setitem(attack.EXPERIMENTS, number, (lambda t, rng: compute(t, rng, **small), picture, 2))
-    said = []
-    for folder in ("a", "b"):
-        assert _das("risk", "reconstruct", "--figure", number, "--seed", 5, "--out", tmp_path / folder, "--json") == 0
-        said.append(json.loads(capsys.readouterr().out))
-    assert said[0] == said[1]  # a seed makes it the same again
-    lines = (tmp_path / "a" / f"figure-{number}.csv").read_text().splitlines()
-    assert len(lines) == 1 + len(said[0]["points"])
-    assert "<svg" in (tmp_path / "a" / f"figure-{number}.svg").read_text()

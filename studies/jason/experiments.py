@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from das.errors import InputError
-from das.risk.reconstruction import (
+from studies.jason.bits import (
     NOISELESS,
     Attack,
     Noise,

@@ -9,7 +9,7 @@ from das import risk
 from das.errors import InputError
 from das.model.budget import Mechanism
 from das.risk.noise import Noise
-from das.risk.post_processing import learned, published_law, published_marginal, published_posterior
+from studies.kazan_reiter.post_processing import learned, published_law, published_marginal, published_posterior
 from tests.risk.oracle import RHO1
 
 

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import csv
 from itertools import product
+from pathlib import Path
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog, lsq_linear
 
 from das.errors import InputError
-from das.risk import box_least_squares, jason, reconstruction
-from das.risk.reconstruction import (
+from studies.__main__ import JASON, main
+from studies.jason import bits as reconstruction
+from studies.jason import box_least_squares
+from studies.jason import experiments as jason
+from studies.jason.bits import (
     NOISELESS,
     Attack,
     Noise,
@@ -236,3 +242,26 @@ def test_what_makes_no_sense_is_refused() -> None:
     for bits, queries, trials in ((1, [3], 1), (5, [], 1), (5, [0], 1), (5, [3], 0)):
         with pytest.raises(InputError, match="trials"):
             jason.curve(bits, queries, lambda _: (NOISELESS,), trials, _rng(0))
+
+
+# --- the command -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("number", ["4-1", "4-2", "4-4", "5-7"])
+def test_figures_are_drawn_with_their_numbers(number: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    small = {"4-1": {"bits": 40}, "4-2": {"sizes": (10, 20)}, "4-4": {"sizes": (10,), "most": 50},
+             "5-7": {"bits": 30, "multiples": (1, 2)}}[number]  # fmt: skip
+    compute, picture, _ = JASON[number]
+    monkeypatch.setitem(JASON, number, (lambda t, rng: compute(t, rng, **small), picture, 2))
+    written = []
+    for folder in ("a", "b"):
+        said = CliRunner().invoke(
+            main, ["jason", "--figure", number, "--seed", "5", "--out", str(tmp_path / folder)], catch_exceptions=False
+        )
+        assert said.exit_code == 0, said.output
+        written.append((tmp_path / folder / f"figure-{number}.csv").read_text())
+    assert written[0] == written[1]  # a seed makes it the same again
+    points = compute(2, _rng(5), **small)
+    rows = list(csv.DictReader(written[0].splitlines()))
+    assert [int(r["queries"]) for r in rows] == [p.queries for p in points]
+    assert "<svg" in (tmp_path / "a" / f"figure-{number}.svg").read_text()

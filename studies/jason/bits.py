@@ -47,7 +47,7 @@ from scipy.optimize import minimize_scalar
 from scipy.special import bdtrc, ndtr
 
 from das.errors import InputError
-from das.risk.box_least_squares import solve
+from studies.jason.box_least_squares import solve
 
 _PORTION = 4096  # queries held at once
 

@@ -11,15 +11,16 @@ from fractions import Fraction
 
 import numpy as np
 
-from das.model.figure import Curve, Curves, FigureData, Tiles
-from das.risk import sums
+from das.model.figure import Curve, Curves, FigureData
 from das.risk.decisions import Truth, decision_map, decisions
 from das.risk.hierarchy import METHODS, Method
 from das.risk.joint import joint_marginal_posterior
 from das.risk.noise import Floats
 from das.risk.one_level import decision_probability, marginal_posterior, posterior, ratio
-from das.risk.post_processing import published_marginal
 from das.risk.priors import Point, Uniform, UpperPrior
+from studies.kazan_reiter import sums
+from studies.kazan_reiter.post_processing import published_marginal
+from studies.kazan_reiter.tiles import Mosaic, Tiles
 
 _TOTAL = Fraction("2.56")
 #: The detailed query's share at each level as the paper prints it (its table 1), lowest level first.
@@ -78,8 +79,8 @@ def figure_3() -> FigureData:
     )  # fmt: skip
 
 
-def figure_4() -> FigureData:
-    return FigureData("figure-4", [_map(_NAMES[m], None, m) for m in METHODS])
+def figure_4() -> Mosaic:
+    return Mosaic("figure-4", [_map(_NAMES[m], None, m) for m in METHODS])
 
 
 def figure_5() -> FigureData:
@@ -134,14 +135,14 @@ def supplement_2() -> FigureData:
     )  # fmt: skip
 
 
-def supplement_4() -> FigureData:
-    return FigureData("supplement-4", [_map(f"{words}: {_NAMES[m]}", upper, m)
+def supplement_4() -> Mosaic:
+    return Mosaic("supplement-4", [_map(f"{words}: {_NAMES[m]}", upper, m)
                                        for words, upper in (("uniform", None), ("uniform up to 10", Uniform(10)))
                                        for m in METHODS])  # fmt: skip
 
 
-def supplement_5() -> FigureData:
-    return FigureData("supplement-5", [_map(f"certain of X2 = {k}", Point(k), "exact") for k in (1, 25)])
+def supplement_5() -> Mosaic:
+    return Mosaic("supplement-5", [_map(f"certain of X2 = {k}", Point(k), "exact") for k in (1, 25)])
 
 
 def supplement_6() -> FigureData:
@@ -168,7 +169,7 @@ def supplement_6() -> FigureData:
     )  # fmt: skip
 
 
-FIGURES: Mapping[str, Callable[[], FigureData]] = {
+FIGURES: Mapping[str, Callable[[], FigureData | Mosaic]] = {
     "figure-1": figure_1,
     "figure-2": figure_2,
     "figure-3": figure_3,

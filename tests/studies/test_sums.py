@@ -9,7 +9,7 @@ from mpmath import mpf
 
 from das.errors import InputError
 from das.model.budget import Neighbours
-from das.risk.sums import sum_pmf, total_variation, variance
+from studies.kazan_reiter.sums import sum_pmf, total_variation, variance
 from tests.risk import oracle
 from tests.risk.oracle import RHO1
 

@@ -1,15 +1,20 @@
-"""The figures: their numbers, and that they are drawn the same every time."""
+"""The figures of Kazan and Reiter: their numbers, and that they are drawn the same every time."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 from das import risk
-from das.model.figure import Curve, Curves, FigureData, Tiles
-from das.report.risk import FORMATS, draw
-from das.risk import figures
-from das.risk.figures import FIGURES, RHO
+from das.model.figure import Curve, Curves, FigureData
+from das.report.curves import FORMATS
+from studies.__main__ import draw, main
+from studies.kazan_reiter import figures
+from studies.kazan_reiter.figures import FIGURES, RHO
+from studies.kazan_reiter.tiles import Tiles
 from tests.risk.oracle import RHO1, RHO2
 
 QUICK = [n for n in FIGURES if n not in ("figure-5", "figure-6")]
@@ -51,3 +56,11 @@ def test_formats(kind: str) -> None:
     image = draw(figure, kind)
     assert image.startswith({"svg": b"<?xml", "pdf": b"%PDF", "png": b"\x89PNG"}[kind])
     assert image == draw(figure, kind)
+
+
+def test_the_command_writes_the_figures_that_are_asked_for(tmp_path: Path) -> None:
+    out = tmp_path / "new" / "f"
+    said = CliRunner().invoke(main, ["kazan-reiter", "--out", str(out), "--only", "figure-1", "--only", "figure-4"])
+    assert said.exit_code == 0, said.output
+    assert sorted(p.name for p in out.iterdir()) == ["figure-1.svg", "figure-4.svg"]
+    assert "figure-4.svg" in said.output

@@ -1,0 +1,60 @@
+"""An attack on the published tables of a finished run, held against the truth (confidential)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from das import tables
+from das.errors import ReleaseError, UserError
+from das.files.release import tables as published_tables
+from das.model.budget import Mechanism
+from das.noise import discrete_gaussian, discrete_laplace
+from das.release.post import Opened
+from das.risk.guarantee import most_often_right
+from das.risk.score import Report, score
+from das.risk.table_attack import Tables, guess, read
+from das.truth.assessment import truth_of
+
+
+def attacked(run: Path) -> Report:
+    """Attack one finished run. The intruder has its published tables, its spine and its plan."""
+    opened, known = truth_of(run)
+    u, level = opened.spec.persons, opened.spine.levels[-1]
+    published, noise = published_by(opened), variance(opened)
+    truth = known[u.name][level].open("to score an attack on the published tables; the result stays confidential")
+    scores = {v: score(truth, guess(published, opened.spine, v)) for v in (noise, 0.0, None)}
+    base = scores[None]
+    allowed = most_often_right(base.agreement, float(u.plan.cost), u.plan.mechanism, u.plan.neighbours)
+    return Report(opened.spec.run.name, str(u.plan.cost), u.plan.mechanism.currency, float(u.plan.cost), noise,
+                  scores[noise], scores[0.0], base, allowed)  # fmt: skip
+
+
+def published_by(opened: Opened) -> Tables:
+    """What the published tables of the lowest level say."""
+    schema, level, folder = opened.spec.persons.schema, opened.spine.levels[-1], opened.folder / "tables"
+    values, members = [], []
+    for table in tables.published(schema):
+        path = folder / f"{table.name}_{level}.csv"
+        rows = published_tables.read(path)
+        if rows.columns != table.columns or not np.array_equal(rows.codes, opened.spine.codes[-1]):
+            raise ReleaseError("other columns or other units than the release has", where=path)
+        values.append(rows.values)
+        inside = np.zeros((len(table.columns), table.cells), dtype=bool)
+        inside[np.repeat(np.arange(len(table.columns)), np.diff(table.indptr)), table.cell] = True
+        members.append(inside)
+    return read(np.concatenate(members), np.concatenate(values, axis=1), schema)
+
+
+def variance(opened: Opened) -> float:
+    """The noise in a count of traits of the lowest level, from the public plan: measurements at least as fine as
+    ``detailed`` without dwellings, taken together; the finest one, where there is none."""
+    u, level = opened.spec.persons, opened.spine.levels[-1]
+    of = discrete_gaussian.variance if u.plan.mechanism is Mechanism.DISCRETE_GAUSSIAN else discrete_laplace.variance
+    answers = {d.query: u.schema.query(d.query).answers for d in u.plan.at(level)}
+    if not answers:
+        raise UserError(f"nothing is measured at {level}", where=opened.folder, remedy="attack a run that measures it")
+    traits = " * ".join(a.name for a in u.schema.attributes if a.name != u.schema.dwelling)
+    fine = min(u.schema.query(traits).answers, max(answers.values()))
+    return 1 / sum(1 / of(d.scale) for d in u.plan.at(level) if answers[d.query] >= fine)

@@ -1,0 +1,1 @@
+"""Kazan and Reiter (2022), *Assessing statistical disclosure risk for differentially private, hierarchical count data*."""
