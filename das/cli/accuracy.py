@@ -18,13 +18,13 @@ from das.files.run import errors_csv
 from das.files.run.run_directory import RunDirectory, is_private, write_text
 from das.jobs.comparing import compare_two
 from das.jobs.sweep import sweep as run_sweep
+from das.model.exact import exact
 from das.model.not_private import marked, marked_rows
 from das.model.result import Comparison, TableRow
 from das.model.universe import PERSONS, called
 from das.release.post import open_release
 from das.report.compare import compare_page
 from das.report.facts import titles
-from das.spec.exact import exact
 from das.truth.assessment import evaluate_run
 
 

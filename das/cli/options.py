@@ -16,9 +16,9 @@ import click
 import das
 from das.cli.interruption import STOPPED, Terminated, terminable
 from das.errors import LONGEST, DasError, UserError, bounded
+from das.model.exact import exact
 from das.model.not_private import PLANNED, WARNING
 from das.spec import RunSpec
-from das.spec.exact import exact
 
 PATH = click.Path(path_type=Path)
 #: What the system says of a path that the user can mend.

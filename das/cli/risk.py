@@ -18,11 +18,11 @@ from das.errors import InputError, UserError
 from das.files import packaged
 from das.files.run.run_directory import RunDirectory, create_private, is_private, write_json
 from das.model.budget import Neighbours, Plan
+from das.model.exact import exact
 from das.model.not_private import PLANNED, WARNING, marked, marked_rows
 from das.model.spelling import product
 from das.risk import exposure
 from das.risk.hierarchy import METHODS
-from das.spec.exact import exact
 from das.truth.assessment import truth_of
 
 PRIORS = (Fraction(1, 2), Fraction(1, 5), Fraction(1, 10), Fraction(1, 50))

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from das.errors import InputError, SpecError
 from das.model.names import blank
+from das.model.nesting import nested
 from das.model.records import Blocks
 from das.model.spine import Spine
 
@@ -27,25 +28,9 @@ def spine(
         raise InputError("there is no block in the input", where="geography", remedy="check data.path")
     fields = dict(blocks.fields)
     codes = [_codes(fields, name, depth, define or {}) for depth, name in enumerate(levels)]
-    for name, code in zip(levels, codes, strict=True):
-        _check_codes(name, code)
-    order = np.lexsort(codes[::-1])
-    spine_codes: list[NDArray[np.str_]] = []
-    parents: list[NDArray[np.int64]] = []
-    above = np.zeros(len(order), dtype=np.int64)
-    for name, code in zip(levels, codes, strict=True):
-        here = code[order]
-        new = np.ones(len(here), dtype=bool)
-        new[1:] = (here[1:] != here[:-1]) | (above[1:] != above[:-1])
-        first = np.flatnonzero(new)
-        _check_nested(name, levels, here[first], above[first], spine_codes)
-        spine_codes.append(here[first])
-        parents.append(above[first])
-        above = np.cumsum(new) - 1
-    unit = np.empty(len(order), dtype=np.int64)
-    unit[order] = above
-    names = tuple(_names(blocks, name, code) for name, code in zip(levels, spine_codes, strict=True))
-    return Spine(tuple(levels), tuple(spine_codes), tuple(parents), names), unit
+    unit_codes, parents, unit = nested(levels, codes)
+    names = tuple(_names(blocks, name, code) for name, code in zip(levels, unit_codes, strict=True))
+    return Spine(tuple(levels), unit_codes, parents, names), unit
 
 
 def _names(blocks: Blocks, level: str, codes: NDArray[np.str_]) -> NDArray[np.str_]:
@@ -82,41 +67,4 @@ def _codes(
         f"the input has no geographic field {name!r}",
         where="geography.levels" if depth > 0 else "geography.define",
         remedy=f"its fields are {', '.join(fields)}; other levels are products of them, under [geography.define]",
-    )
-
-
-def _check_codes(name: str, codes: NDArray[np.str_]) -> None:
-    """Codes stand in CSV files as they are."""
-    for sign in ',"\n\r':
-        if (odd := np.char.find(codes, sign) >= 0).any():
-            raise InputError(
-                f"code {str(codes[odd][0])!r} of level {name!r} has a comma, a quote or a line break in it",
-                where="geography",
-                remedy="use codes without them; names can be joined to the results afterwards",
-            )
-
-
-def _check_nested(
-    name: str,
-    levels: Sequence[str],
-    codes: NDArray[np.str_],
-    parent: NDArray[np.int64],
-    above: Sequence[NDArray[np.str_]],
-) -> None:
-    """A code that starts twice belongs to two parents: the geography does not nest."""
-    if not above and len(codes) > 1:
-        raise InputError(
-            f"level {name!r} has {len(codes)} units, but the first level must have one",
-            where="geography.levels",
-            remedy="put a level above it (any name that is not a field, such as US, makes a root)",
-        )
-    unique, counts = np.unique(codes, return_counts=True)
-    if len(unique) == len(codes):
-        return
-    code = unique[counts > 1][0]
-    homes = [str(above[-1][p]) for p in parent[codes == code][:2]]
-    raise InputError(
-        f"{name} {code} lies in more than one {levels[len(above) - 1]}: {homes[0]} and {homes[1]}",
-        where="geography",
-        remedy=f"mend the input, or define {name} as a product that nests, under [geography.define]",
     )

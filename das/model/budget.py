@@ -15,12 +15,13 @@ level, costs exactly its budget. All of it is in ``Fraction``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from fractions import Fraction
 
 from das.errors import PrivacyError, SpecError
+from das.model.exact import exact
 
 
 class Neighbours(Enum):
@@ -97,7 +98,12 @@ class Draw:
     scale: Fraction
 
 
-@dataclass(frozen=True)
+#: An exact number, and shares by name; a list of names has equal shares.
+Exactly = Fraction | int | str
+Shares = Mapping[str, Exactly] | Sequence[str]
+
+
+@dataclass(frozen=True, repr=False)
 class Plan:
     """What will be measured and what it costs: the draws of all levels, root first."""
 
@@ -138,6 +144,33 @@ class Plan:
         return plan
 
     @staticmethod
+    def of_rho(
+        rho: Exactly, levels: Shares, queries: Shares | Mapping[str, Shares], neighbours: str = "bounded"
+    ) -> Plan:
+        """Discrete Gaussian noise of ``rho`` in all: a share of it for each level, and in each level for each query.
+
+        Shares are exact (fractions as texts, or integers; floats are refused) and sum to 1; a list of names has equal
+        ones. ``queries`` hold at every level, or are given by level. ``neighbours``: ``"bounded"`` if a record is
+        replaced, ``"unbounded"`` if one is added or removed. Raises :class:`SpecError`.
+
+        >>> Plan.of_rho("1/2", {"State": "1/4", "County": "3/4"}, ["total", "sex * age"])
+        <Plan: rho = 1/2, 4 queries at 2 levels, discrete-gaussian, bounded neighbours>
+        """
+        return _plan_of(Mechanism.DISCRETE_GAUSSIAN, rho, levels, queries, neighbours)
+
+    @staticmethod
+    def of_epsilon(
+        epsilon: Exactly, levels: Shares, queries: Shares | Mapping[str, Shares], neighbours: str = "bounded"
+    ) -> Plan:
+        """Two-sided geometric noise of ``epsilon`` in all (pure differential privacy); the rest as in :meth:`of_rho`."""
+        return _plan_of(Mechanism.GEOMETRIC, epsilon, levels, queries, neighbours)
+
+    def __repr__(self) -> str:
+        levels = len({d.level for d in self.draws})
+        return (f"<Plan: {self.mechanism.currency} = {self.cost}, {len(self.draws)} queries at {levels} levels, "
+                f"{self.mechanism.value}, {self.neighbours.value} neighbours>")  # fmt: skip
+
+    @staticmethod
     def priced(mechanism: Mechanism, neighbours: Neighbours, costs: Iterable[tuple[str, str, Fraction]]) -> Plan:
         """The plan that measures each ``(level, query, cost)`` with the noise that this cost allows."""
         return Plan(mechanism, neighbours, tuple(Draw(*c, _scale(c[2], mechanism, neighbours)) for c in costs))
@@ -157,6 +190,39 @@ class Plan:
     def variance(self, draw: Draw) -> float:
         """Of one answer's noise, nearly: sigma^2, or 2 b^2. To choose by, not to publish."""
         return float(draw.scale if self.mechanism is Mechanism.DISCRETE_GAUSSIAN else 2 * draw.scale**2)
+
+
+def _plan_of(
+    mechanism: Mechanism, total: Exactly, levels: Shares, queries: Shares | Mapping[str, Shares], neighbours: str
+) -> Plan:
+    if neighbours not in (known := [n.value for n in Neighbours]):
+        raise SpecError(f"neighbours are {neighbours!r}", where="plan", remedy=f"say {' or '.join(known)}")
+    of_level = _exact_shares(levels, "levels")
+    by_level = isinstance(queries, Mapping) and all(isinstance(q, Mapping | list | tuple) for q in queries.values())
+    of_query = {
+        level: _exact_shares(queries.get(level, ()) if by_level else queries, f"queries of {level}")  # type: ignore[union-attr, arg-type]
+        for level in of_level
+    }
+    if by_level and (odd := set(queries) - set(of_level)):
+        raise SpecError(f"queries for {sorted(odd)[0]!r}, which has no share", where="plan", remedy="add it to levels")
+    return Plan.of(
+        _number(total, mechanism.currency), mechanism, Neighbours(neighbours), Allocation(of_level, of_query)
+    )
+
+
+def _exact_shares(shares: Shares, what: str) -> dict[str, Fraction]:
+    if isinstance(shares, str) or not shares:
+        raise SpecError(f"{what} are {shares!r}", where="plan", remedy="list them, or give each its share")
+    if isinstance(shares, Mapping):
+        return {name: _number(share, f"{what}, {name!r}") for name, share in shares.items()}
+    return {name: Fraction(1, len(shares)) for name in shares}
+
+
+def _number(value: object, what: str) -> Fraction:
+    try:
+        return exact(value)
+    except ValueError as error:
+        raise SpecError(str(error), where=f"plan, {what}") from None
 
 
 def _scale(cost: Fraction, mechanism: Mechanism, neighbours: Neighbours) -> Fraction:

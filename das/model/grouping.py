@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from das.errors import SpecError
@@ -53,6 +53,18 @@ class Grouping:
     @property
     def is_detailed(self) -> bool:
         return self.index == tuple(range(len(self.index)))
+
+    @staticmethod
+    def of(
+        name: str, attribute: str, levels: Sequence[str], groups: Mapping[str, Sequence[str]], where: str
+    ) -> Grouping:
+        """From the levels that each group has. Raises :class:`SpecError` unless each level is in exactly one."""
+        home = {level: i for i, members in enumerate(groups.values()) for level in members}
+        listed = [level for members in groups.values() for level in members]
+        if sorted(listed) != sorted(levels):
+            odd = sorted(set(listed) ^ set(levels)) or sorted({x for x in listed if listed.count(x) > 1})
+            raise SpecError(f"each level must be in exactly one group; see {odd[0]!r}", where=where)
+        return Grouping(name, attribute, tuple(groups), tuple(home[x] for x in levels))
 
     @staticmethod
     def total(attribute: str, levels: tuple[str, ...]) -> Grouping:

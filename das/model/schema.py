@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import combinations
@@ -56,6 +56,17 @@ class Attribute:
         object.__setattr__(self, "title", title)
         object.__setattr__(self, "labels", labels)
 
+    @staticmethod
+    def of(name: str, levels: int | Sequence[str] | Mapping[str, str]) -> Attribute:
+        """With a list of codes, a mapping of codes to labels, or a number n for the levels 0 to n - 1."""
+        if isinstance(levels, int):
+            levels = [str(level) for level in range(levels)]
+        if isinstance(levels, str) or not all(isinstance(level, str) for level in levels):
+            raise SpecError(f"its levels are {levels!r}", where=f"attribute {name!r}",
+                            remedy="give a list of texts, texts with their labels, or the number of levels")  # fmt: skip
+        labels = tuple(levels.values()) if isinstance(levels, Mapping) else ()
+        return Attribute(name, tuple(levels), labels=labels)
+
     def labelled(self, title: str | None, labels: Mapping[str, str], where: str) -> Attribute:
         """The same with another title and other labels of some levels."""
         return replace(self, title=title or self.title, labels=exchanged(self.levels, self.labels, labels, where))
@@ -69,7 +80,7 @@ class Attribute:
 MOST_CELLS = 10**9
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Schema:
     """Attributes, named groupings of them, and the combinations that cannot occur.
 
@@ -107,6 +118,38 @@ class Schema:
             raise SpecError(f"some 10^{math.log10(self.cells):.0f} cells, and {MOST_CELLS:,} are the most that a histogram can have" , where=where,
                             remedy="use fewer attributes, or coarser ones")  # fmt: skip
         _ = self.possible
+
+    @staticmethod
+    def of(
+        name: str,
+        attributes: Mapping[str, int | Sequence[str] | Mapping[str, str]],
+        *,
+        groupings: Mapping[str, tuple[str, Mapping[str, Iterable[str | int]]]] | None = None,
+        impossible: Sequence[Mapping[str, Sequence[str]]] = (),
+        dwelling: str | None = None,
+    ) -> Schema:
+        """From each attribute's levels: a list of codes, a mapping of codes to labels, or a number n for the levels 0 to
+        n - 1. ``groupings``: by name an attribute, and the levels of each group. Raises :class:`SpecError`.
+
+        >>> adult = ("age", {"minor": range(18), "adult": range(18, 120)})
+        >>> Schema.of("people", {"age": 120, "sex": {"m": "Male", "f": "Female"}}, groupings={"votingage": adult})
+        <Schema 'people': age 120 x sex 2 = 240 cells>
+        """
+        own = tuple(Attribute.of(key, levels) for key, levels in attributes.items())
+        known = {a.name: a.levels for a in own}
+        recodes = []
+        for key, (attribute, groups) in (groupings or {}).items():
+            where = f"schema {name!r}, grouping {key!r}"
+            if attribute not in known:
+                raise SpecError(f"no attribute {attribute!r}", where=where, remedy=f"there are {', '.join(known)}")
+            members = {group: [str(x) for x in levels] for group, levels in groups.items()}
+            recodes.append(Grouping.of(key, attribute, known[attribute], members, where))
+        zeros = tuple({a: tuple(map(str, levels)) for a, levels in rule.items()} for rule in impossible)
+        return Schema(name, own, tuple(recodes), zeros, dwelling)
+
+    def __repr__(self) -> str:
+        parts = " x ".join(f"{a.name} {len(a.levels)}" for a in self.attributes)
+        return f"<Schema {self.name!r}: {parts} = {self.cells:,} cells>"
 
     @cached_property
     def shape(self) -> tuple[int, ...]:

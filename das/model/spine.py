@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from das.errors import InputError
-from das.model.names import blank, geoids, unprintable
+from das.model import frame as tables
+from das.model.frame import Frame
+from das.model.names import Names, blank, geoids, unprintable
+from das.model.nesting import nested
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Spine:
     """One root; for each level the unit codes and, for each unit, the number of its parent.
 
@@ -63,8 +66,43 @@ class Spine:
                 raise InputError(f"the name of unit {codes[odd][0]} has a control character in it",
                                  where=f"spine, level {level!r}")  # fmt: skip
 
+    @staticmethod
+    def from_frame(frame: Frame, levels: Sequence[str], names: Mapping[str, str] | None = None) -> Spine:
+        """The tree over ``frame``, a data frame or a mapping of columns with a row or more for each unit of the lowest
+        level. ``levels``, root first, name columns of codes (texts); if the first is no column, it is a root above all.
+        ``names``: of some levels the column with the names of their units.
+
+        Raises :class:`InputError` for a column that is missing or not of codes, and for levels that do not nest.
+
+        >>> places = {"County": ["b", "a", "b"], "Block": ["b2", "a1", "b1"]}
+        >>> spine = Spine.from_frame(places, ["State", "County", "Block"])
+        >>> spine.codes[2].tolist(), spine.find("Block", places["Block"]).tolist()
+        (['a1', 'b1', 'b2'], [2, 0, 1])
+        """
+        where = "places of the spine"
+        if isinstance(levels, str) or not levels:
+            raise InputError(f"levels are {levels!r}", where=where, remedy="give a list of columns, root first")
+        if not (number := tables.rows(frame, where)):
+            raise InputError("there is no place", where=where, remedy="give a row for each unit of the lowest level")
+        known = tables.names(frame, where)
+        root = [] if levels[0] in known else [np.full(number, levels[0])]
+        codes = root + [tables.texts(frame, level, where) for level in levels[len(root) :]]
+        units, parents, _ = nested(levels, codes)
+        if odd := set(names or {}) - set(levels):
+            raise InputError(f"names of {sorted(odd)[0]!r}, which is no level", where=where,
+                             remedy=f"the levels are {', '.join(levels)}")  # fmt: skip
+        called = [blank(len(u)) for u in units]
+        for level, column in (names or {}).items():
+            at = list(levels).index(level)
+            called[at] = Names.of(codes[at], tables.texts(frame, column, where)).at(units[at])
+        return Spine(tuple(levels), units, parents, tuple(called))
+
     def __len__(self) -> int:
         return len(self.levels)
+
+    def __repr__(self) -> str:
+        sizes = ", ".join(f"{level} {len(codes):,}" for level, codes in zip(self.levels, self.codes, strict=True))
+        return f"<Spine: {sizes}>"
 
     def index(self, level: str) -> int:
         """The depth of a level, 0 at the root."""
@@ -101,10 +139,10 @@ class Spine:
     def _sorted(self) -> tuple[NDArray[np.int64], ...]:
         return tuple(np.argsort(c, kind="stable") for c in self.codes)
 
-    def find(self, level: str, codes: NDArray[np.str_]) -> NDArray[np.int64]:
+    def find(self, level: str, codes: ArrayLike) -> NDArray[np.int64]:
         """The unit number of each code at ``level``, -1 where there is no such unit."""
         depth = self.index(level)
-        return places(self.codes[depth], codes, self._sorted[depth])
+        return places(self.codes[depth], np.asarray(codes), self._sorted[depth])
 
     def up(self, level: str, to: str) -> NDArray[np.int64]:
         """For each unit of ``level`` the number of its ancestor at level ``to`` (itself if they are the same)."""

@@ -15,9 +15,9 @@ from pydantic import BaseModel, ValidationError
 
 from das.errors import SpecError
 from das.model.budget import Plan
+from das.model.exact import LARGEST
 from das.model.not_private import WARNING
 from das.model.universe import PERSONS, Universe
-from das.spec.exact import LARGEST
 from das.spec.run import RunSpec
 
 #: What a specification says of one machine alone.

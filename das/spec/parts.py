@@ -158,12 +158,7 @@ class SchemaPart(Part):
         levels = (self.attributes or {}).get(part.attribute)
         if levels is None:
             raise SpecError(f"no attribute {part.attribute!r}", where=where)
-        home = {level: i for i, members in enumerate(part.groups.values()) for level in members}
-        listed = [level for members in part.groups.values() for level in members]
-        if sorted(listed) != sorted(levels):
-            odd = sorted(set(listed) ^ set(levels)) or sorted({x for x in listed if listed.count(x) > 1})
-            raise SpecError(f"each level must be in exactly one group; see {odd[0]!r}", where=where)
-        return Grouping(name, part.attribute, tuple(part.groups), tuple(home[x] for x in levels))
+        return Grouping.of(name, part.attribute, levels, part.groups, where)
 
 
 class Geography(Part):

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from das.spec.exact import exact
+from das.model.exact import exact
 
 
 @pytest.mark.parametrize(
