@@ -196,7 +196,7 @@ def _blocks(figures: Figures, run: WholeRun, folder: Path) -> None:
     lowest = opened.spine.levels[-1]
     from_release.estimate_from(run.directory.release, folder / "again", workers=1, progress=clock)
     seconds = {a[0]: b[1] - a[1] for a, b in pairwise(clock.began)}
-    for universe, target in (("persons", 3000.0), ("units", None)):
+    for universe, target in (("persons", 3000.0), ("housing", None)):
         levels = {name: s for name, s in seconds.items() if name.startswith(f"estimate {universe}: ")}
         s, blocks = levels[f"estimate {universe}: {lowest}"], opened.spine.units(lowest)
         figures(f"estimating and rounding {universe}, {lowest}", blocks / s, "blocks/s/core", at_least=target,

@@ -89,7 +89,7 @@ def test_pl94_units_by_hand() -> None:
 
 ALLOCATION = {  # configuration and universe: the published allocation
     ("pl94-2010", "persons"): "pl94_2020_us_person",
-    ("pl94-2010", "units"): "pl94_2020_us_unit",
+    ("pl94-2010", "housing"): "pl94_2020_us_unit",
 }
 
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import das.files.microdata as microdata_file
+import das.files.microdata.writing as microdata_file
 from das.errors import InputError
 from das.files.microdata.reading import read, read_frame
 from das.files.microdata.writing import write
@@ -121,7 +121,7 @@ def test_redistricting_persons_have_the_published_columns_and_codes(tmp_path):
 def test_redistricting_units_and_the_facilities_of_public_structures(tmp_path):
     h = from_dense(np.array([[2, 3], [0, 1], [0, 0]]))
     structures = np.array([[5, 0, 0, 0, 0, 0, 0, 0], [1, 2, 0, 0, 0, 1, 0, 0], [0, 0, 0, 4, 0, 0, 0, 0]])
-    write(tmp_path / "units", h, BLOCKS[:3], H1, "units", structures=structures)
+    write(tmp_path / "units", h, BLOCKS[:3], H1, "housing", structures=structures)
     frame = read_frame(tmp_path / "units").astype(str)
     assert list(frame.columns) == UNITS
     assert (frame.SCHEMA_TYPE_CODE == "MUD").all()
@@ -167,7 +167,7 @@ def test_other_schemas_have_labels(tmp_path):
         ["north", "1", "female", "old"],
         ["north", "2", "female", "old"],
     ]
-    write(tmp_path / "units", h, np.array(["north"]), TOY, "units")
+    write(tmp_path / "units", h, np.array(["north"]), TOY, "housing")
     assert list(read_frame(tmp_path / "units").columns) == ["geocode", "sex", "age"]
     assert read(tmp_path / "units", TOY, np.array(["north"])).same_as(h)
 
@@ -289,7 +289,7 @@ def test_write_refuses_what_does_not_fit(tmp_path, monkeypatch):
         write(tmp_path / "p", h.rows(0, 2), twins, PL94, "persons")
     one = from_dense(np.array([[1, 1]]))
     with pytest.raises(InputError, match="structures of 2 blocks for 1"):
-        write(tmp_path / "u", one, BLOCKS[:1], H1, "units", structures=np.zeros((2, 8), dtype=np.int64))
+        write(tmp_path / "u", one, BLOCKS[:1], H1, "housing", structures=np.zeros((2, 8), dtype=np.int64))
     monkeypatch.setattr(microdata_file, "LARGEST_SERIAL", 2)
     with pytest.raises(InputError, match="more than EPNUM can number"):
         write(tmp_path / "p", from_dense(np.full((1, 6), 1)), np.array(["a"]), TOY, "persons")

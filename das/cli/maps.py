@@ -22,7 +22,7 @@ from das.model.not_private import marked
               help="Published counts, margins of the noise, or errors (confidential).")  # fmt: skip
 @click.option("--query", default="total", show_default=True, help="Such as hispanic.")
 @click.option("--answer", help="Which answer to the query: its name, such as 'Hispanic or Latino', or its number.")
-@click.option("--universe", default="persons", show_default=True, help="Such as units.")
+@click.option("--universe", default="persons", show_default=True, help="Such as housing.")
 @click.option("--key", help="The column of the boundaries that holds GEOIDs. Default: the one that does.")
 @click.option(
     "--out", type=PATH, help="A name in .html, .svg or .png. Default: map-<level>.html, errors in confidential/."

@@ -37,7 +37,7 @@ class _Lowest(Closed):
 def impossible(
     truth: Mapping[str, Histogram], published: Mapping[str, Histogram], schemas: Mapping[str, Schema], level: str
 ) -> list[ImpossibleRow]:
-    """Rows of ``impossible.csv``, for the lowest level; by universe: ``persons``, and ``units`` where there are any.
+    """Rows of ``impossible.csv``, for the lowest level; by universe: ``persons``, and ``housing`` where there is any.
     Conditions that the schemas do not speak of are left out."""
     true, out = _counted(truth, schemas), _counted(published, schemas)
     before, after = _conditions(true, true), _conditions(out, true)

@@ -87,7 +87,7 @@ class Extract(Closed):
 
     blocks: Blocks
     persons: Confidential[Records]
-    units: Confidential[Records] | None
+    housing: Confidential[Records] | None
     sources: tuple[Source, ...]
     notes: tuple[str, ...] = ()
     assigned: Mapping[str, str] = field(default_factory=dict)

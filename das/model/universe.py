@@ -14,7 +14,7 @@ from das.model.budget import Plan
 from das.model.schema import Schema
 
 PERSONS = "persons"
-HOUSING = "units"
+HOUSING = "housing"
 
 #: How a reader calls the records of a universe, where that is not its name.
 _CALLED = {HOUSING: "housing units"}
@@ -56,11 +56,13 @@ class Tabulation:
 
 @dataclass(frozen=True)
 class Universe:
-    """``name`` stands in the ledger, the statement and the names of files; ``table`` is where the configuration
-    speaks of it (empty for persons); ``letter`` begins the names of its tables. With ``facilities`` its microdata list
+    """``name`` stands in the ledger, the statement and the names of files; ``folder`` is that of its microdata, by which
+    its noise is keyed, too; ``table`` is where the configuration speaks of it (empty for persons); ``letter`` begins the
+    names of its tables. With ``facilities`` its microdata list
     the group quarters that bound the persons, as published. ``tables`` are those besides the schema's own."""
 
     name: str
+    folder: str
     schema: Schema
     plan: Plan
     passes: Mapping[str, tuple[tuple[str, ...], ...]]
@@ -86,7 +88,7 @@ class Universe:
 def called(name: str) -> str:
     """How a reader calls the records of the universe ``name``.
 
-    >>> called("units"), called("rented_dwellings")
+    >>> called("housing"), called("rented_dwellings")
     ('housing units', 'rented dwellings')
     """
     return _CALLED.get(name, name.replace("_", " "))
@@ -95,7 +97,7 @@ def called(name: str) -> str:
 def beside(stem: str, name: str) -> str:
     """The name of a file or folder of a universe: persons have it for themselves.
 
-    >>> beside("nmf", "persons"), beside("nmf", "units")
-    ('nmf', 'nmf-units')
+    >>> beside("nmf", "persons"), beside("nmf", "housing")
+    ('nmf', 'nmf-housing')
     """
     return stem if name == PERSONS else f"{stem}-{name}"

@@ -152,7 +152,7 @@ def _answers(file: str, schema: Schema, columns: dict[str, str]) -> Iterator[Lin
 def _microdata(u: Universe, spine: Spine, spec: RunSpec) -> Iterator[Line]:
     plan = micro.layout(u.schema, u.name, spine.codes[-1], "")
     coded = {c.name: c for c in plan.columns}
-    for file in (f"microdata/{u.name}/*.parquet", *([f"microdata/{u.name}.csv"] if spec.output.csv else [])):
+    for file in (f"microdata/{u.folder}/*.parquet", *([f"microdata/{u.folder}.csv"] if spec.output.csv else [])):
         yield "file", file, "", "", f"one row for each record of {u.records}"
         for name in plan.order:
             column = coded.get(name)

@@ -269,7 +269,7 @@ def publish(release: Opened, universe: Universe, result: Release, out: Path, pro
     lowest = spine.levels[-1]
     codes = spine.codes[-1]
     progress.stage(f"microdata: {universe.name}", None)
-    folder = out / "microdata" / universe.name
+    folder = out / "microdata" / universe.folder
     h = result.histograms[lowest]
     structures = _structures(release) if universe.facilities else None
     microdata.write(folder, h, codes, universe.schema, universe.name, structures=structures,

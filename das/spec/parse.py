@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import tomllib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from difflib import get_close_matches
 from math import isfinite
 from pathlib import Path
@@ -17,13 +17,13 @@ from das.errors import SpecError
 from das.model.budget import Plan
 from das.model.exact import LARGEST
 from das.model.not_private import WARNING
-from das.model.universe import PERSONS, Universe
+from das.model.universe import HOUSING, PERSONS, Universe
 from das.spec.run import RunSpec
 
 #: What a specification says of one machine alone.
 _OF_A_MACHINE: Any = {"data": {"path"}, "own": {"__all__": {"data": {"path"}}}}
-#: Tables by the names that earlier configurations give them.
-RENAMED = {"units": "housing"}
+#: Tables of universes, and with them the universes, by the names that earlier configurations give them.
+RENAMED = {"units": HOUSING}
 
 
 def parse(
@@ -46,13 +46,9 @@ def parse(
         raise SpecError(f"not valid TOML: {error}", where=where, remedy="mend that line") from None
     if folder is not None:
         tree["data"]["path"] = [str(folder / p) for p in tree["data"]["path"]]
-    for old, new in RENAMED.items():
-        if old in tree:
-            if new in tree:
-                raise SpecError(f"[{old}] and [{new}] are one table", where=where, remedy=f"keep [{new}]")
-            tree[new] = tree.pop(old)
-            if note is not None:
-                note(f"{where}: the table [{old}] is read as [{new}]; rename it")
+    for renamed in _renamed(tree, where):
+        if note is not None:
+            note(renamed)
     for item in overrides:
         _override(tree, item)
     _check_numbers(tree, where)
@@ -64,6 +60,21 @@ def parse(
         raise SpecError(f"{error.error_count()} fault(s) in the configuration:\n{faults}", where=where) from None
     except SpecError as error:
         raise SpecError(str(error), where=where) from None
+
+
+def _renamed(tree: dict[str, Any], where: str) -> Iterator[str]:
+    """Give what bears an earlier name its own, in ``tree``; a sentence for each."""
+    for old, new in RENAMED.items():
+        if old in tree:
+            if new in tree:
+                raise SpecError(f"[{old}] and [{new}] are one table", where=where, remedy=f"keep [{new}]")
+            tree[new] = tree.pop(old)
+            yield f"{where}: the table [{old}] is read as [{new}]; rename it"
+        asked = tree.get("tables")
+        for name, table in asked.items() if isinstance(asked, dict) else ():
+            if isinstance(table, dict) and table.get("universe") == old:
+                table["universe"] = new
+                yield f"{where}: the universe {old!r} of tables.{name} is read as {new!r}; rename it"
 
 
 def dump(spec: RunSpec) -> str:

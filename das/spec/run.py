@@ -39,7 +39,7 @@ _FILE_NAME = re.compile(r"[^./\\\x00-\x1f][^/\\\x00-\x1f]*")
 _TABLE = re.compile(r"[A-Za-z]\w{0,60}", re.ASCII)
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,40}")
 #: Names that no universe of one's own may have: they stand in files and statements for something else.
-TAKEN = (PERSONS, HOUSING, "housing", "total")
+TAKEN = (PERSONS, HOUSING, "units", "total")
 ALL = "*"  #: in a pass: every measured query that no earlier pass has
 Passes = Mapping[str, tuple[tuple[str, ...], ...]]
 
@@ -79,7 +79,7 @@ class RunSpec(Part):
         plan = self._plan(self.schema_built, total, self.budget, "budget")
         written = self.rounding.chain
         return Universe(
-            PERSONS, self.schema_built, plan, self._passes(plan, self.schema_built, self.estimation.passes, "estimation.passes"),
+            PERSONS, PERSONS, self.schema_built, plan, self._passes(plan, self.schema_built, self.estimation.passes, "estimation.passes"),
             CHAINS.get(self.schema_built.name, ()) if written is None else written,
             written is None and self.schema_built.name not in CHAINS, self.rounding.objective,
             Exact(c.total, c.housing_units, c.group_quarters, c.queries), tables=self._tables(PERSONS),
@@ -92,9 +92,9 @@ class RunSpec(Part):
         if self.housing is not None:
             plan = self._relative(H1, self.housing.budget, "housing.budget")
             out.append(Universe(
-                HOUSING, H1, plan, self._passes(plan, H1, {}, ""), (), False, self.rounding.objective,
+                HOUSING, "units", H1, plan, self._passes(plan, H1, {}, ""), (), False, self.rounding.objective,
                 Exact(self.geography.levels[-1]), table="housing", letter="U", facilities=True,
-                tables=self._tables(HOUSING, "housing"),
+                tables=self._tables(HOUSING),
             ))  # fmt: skip
         return (*out, *(self._own(name, part) for name, part in self.own.items()))
 
@@ -110,16 +110,16 @@ class RunSpec(Part):
             raise SpecError(error.what, where=f"{table}, {error.where}", remedy=error.remedy) from None
         plan = self._relative(schema, part.budget, f"{table}.budget")
         return Universe(
-            name, schema, plan, self._passes(plan, schema, part.estimation.passes, f"{table}.estimation.passes"),
+            name, name, schema, plan, self._passes(plan, schema, part.estimation.passes, f"{table}.estimation.passes"),
             part.rounding.chain, not part.rounding.chain, self.rounding.objective, Exact(part.constraints.total, queries=part.constraints.queries), table,
             part.letter or re.sub(r"[0-9_]", "", name).upper(), tables=self._tables(name),
         )  # fmt: skip
 
-    def _tables(self, *names: str) -> tuple[Tabulation, ...]:
-        """The tables that are defined for a universe, under either of its names."""
+    def _tables(self, universe: str) -> tuple[Tabulation, ...]:
+        """The tables that are defined for a universe."""
         return tuple(
             Tabulation(name, t.title, t.query, tuple((c.label, c.where) for c in t.columns), t.where)
-            for name, t in self.tables.items() if t.universe in names
+            for name, t in self.tables.items() if t.universe == universe
         )  # fmt: skip
 
     def _check_tables(self) -> None:
@@ -142,9 +142,9 @@ class RunSpec(Part):
                 raise SpecError(error.what, where=where, remedy=error.remedy) from None
 
     def universe(self, name: str) -> Universe:
-        """By its name, or by the name of its table in the configuration. Raises :class:`SpecError`."""
+        """By its name. Raises :class:`SpecError`."""
         for u in self.universes:
-            if name in (u.name, u.table.rpartition(".")[2] or u.name):
+            if name == u.name:
                 return u
         raise SpecError(f"there is no universe {name!r}", remedy=f"it has {', '.join(u.name for u in self.universes)}")
 

@@ -99,7 +99,7 @@ def published_of(release: Opened, universes: Sequence[str]) -> dict[str, dict[st
     out = {}
     for u in release.spec.universes:
         if u.name in universes:
-            h = microdata_reading.read(release.folder / "microdata" / u.name, u.schema, release.spine.codes[-1])
+            h = microdata_reading.read(release.folder / "microdata" / u.folder, u.schema, release.spine.codes[-1])
             out[u.name] = {lv: x.open("published") for lv, x in upward(Confidential(h), release.spine).items()}
     return out
 

@@ -68,9 +68,9 @@ def _records(spec: RunSpec, extract: Extract) -> tuple[dict[str, Confidential[Re
     """The records of every universe, and all files that they are from."""
     records, sources = {PERSONS: extract.persons}, extract.sources
     if spec.housing is not None:
-        if extract.units is None:
+        if extract.housing is None:
             raise InputError("the input has no housing units", where="housing", remedy="delete the table [housing]")
-        records[HOUSING] = extract.units
+        records[HOUSING] = extract.housing
     for name, part in spec.own.items():
         if not part.data.path:
             raise SpecError("no input is named", where=f"universes.{name}.data.path",

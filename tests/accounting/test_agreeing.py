@@ -103,11 +103,11 @@ def test_redistricting_2020() -> None:
     spec = das.load_spec(CONFIGS / "pl94-2010.toml")
     draws = {u.name: u.plan.draws for u in spec.universes}
     left = {u: free(ds, spec.terms.exact[u], spec.terms.schemas[u], spec.terms.levels) for u, ds in draws.items()}
-    for of, universes, value in ((draws, ["persons"], 16.465155), (draws, ["persons", "units"], 16.746346),
-                                 (left, ["persons"], 13.125942), (left, ["persons", "units"], 13.450115)):  # fmt: skip
+    for of, universes, value in ((draws, ["persons"], 16.465155), (draws, ["persons", "housing"], 16.746346),
+                                 (left, ["persons"], 13.125942), (left, ["persons", "housing"], 13.450115)):  # fmt: skip
         together = noise([d for u in universes for d in of[u]], 2)
         assert exact_epsilon(together, spec.budget.delta) == pytest.approx([value, value], abs=1e-6)
-    assert left["units"] == list(draws["units"])
+    assert left["housing"] == list(draws["housing"])
     total_of_states = spec.persons.plan.cost * Fraction(1440, 4099) * Fraction(3773, 4097)
     assert cost(GAUSSIAN, noise(left["persons"], 2)) == spec.persons.plan.cost - total_of_states
     lines = changes(draws["persons"], PL94, spec.terms.levels, spec.terms.exact["persons"])
@@ -124,7 +124,7 @@ def test_bounds_by_buildings_drop_nothing() -> None:
     draws = {"persons": bounds.persons.plan.draws}
     said = promises(bounds.terms, draws)
     assert said[ANY] == said[AGREEING]
-    assert spec.terms.exact == {"persons": (("State", "total"),), "units": (("Block", "total"),)}
+    assert spec.terms.exact == {"persons": (("State", "total"),), "housing": (("Block", "total"),)}
 
 
 def test_an_exact_count_fixes_its_own_sums_at_its_level_and_above() -> None:

@@ -40,8 +40,8 @@ def state(  # type: ignore[no-untyped-def]
         neighbours,
         delta,
         ("US", "State", "Block"),
-        {"persons": PL94, "units": H1},
-        {"persons": exact, "units": ()},
+        {"persons": PL94, "housing": H1},
+        {"persons": exact, "housing": ()},
         target,
     )
     outside = invariants({"persons": constraints})
@@ -56,8 +56,8 @@ costs = st.integers(1, 4).map(lambda k: Fraction(k, 8))
 @settings(max_examples=10, deadline=None)
 @given(st.lists(costs, min_size=1, max_size=6), st.lists(costs, min_size=1, max_size=3))
 def test_totals_are_exact_sums(persons: list[Fraction], units: list[Fraction]) -> None:
-    out = state({"persons": [event(c) for c in persons], "units": [event(c, universe="units") for c in units]})
-    sums = {"persons": sum(persons), "units": sum(units), "total": sum(persons) + sum(units)}
+    out = state({"persons": [event(c) for c in persons], "housing": [event(c, universe="housing") for c in units]})
+    sums = {"persons": sum(persons), "housing": sum(units), "total": sum(persons) + sum(units)}
     assert {k: Fraction(v) for k, v in out["rho"].items()} == sums
     assert {k: Fraction(g["rho"]) for k, g in out["guarantee"].items()} == sums
     assert sum(Fraction(line["rho"]) for line in out["ledger"]) == sums["total"]
@@ -129,9 +129,9 @@ def test_only_invariants_are_listed_as_outside_the_guarantee() -> None:
 
 def test_what_interrupted_attempts_drew_is_spent_too() -> None:
     kept = {"persons": [event(Fraction(1, 2))]}
-    lost = {"persons": [event(Fraction(1, 3))], "units": [event(Fraction(1, 7), universe="units")]}
+    lost = {"persons": [event(Fraction(1, 3))], "housing": [event(Fraction(1, 7), universe="housing")]}
     out = state(kept, lost=lost)
-    assert out["rho"] == {"persons": "5/6", "units": "1/7", "total": "41/42"}
+    assert out["rho"] == {"persons": "5/6", "housing": "1/7", "total": "41/42"}
     assert out["guarantee"]["total"]["rho"] == "41/42"
     assert [line["rho"] for line in out["ledger"]] == ["1/2"]
     assert [line["rho"] for line in out["spent_by_interrupted_attempts"]] == ["1/3", "1/7"]
@@ -152,7 +152,7 @@ def test_it_says_where_the_bits_came_from_and_who_the_neighbours_are(private: bo
 
 
 def test_the_curve_falls_and_stays_below_the_conversions() -> None:
-    rows = state({"persons": [event(Fraction(1))], "units": [event(Fraction(1, 2), universe="units")]})["curve"]
+    rows = state({"persons": [event(Fraction(1))], "housing": [event(Fraction(1, 2), universe="housing")]})["curve"]
     assert [Fraction(r["delta"]) for r in rows] == list(CURVE)
     assert all(0 <= r["pld"][0] <= r["pld"][1] < r["zcdp-tight"] < r["zcdp-bun-steinke"] for r in rows)
     assert all(a["pld"][1] < b["pld"][0] for a, b in pairwise(rows))  # delta falls along the rows

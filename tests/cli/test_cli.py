@@ -144,7 +144,7 @@ def test_compare_sets_noisy_beside_published(das: Das, finished: Path) -> None:
         assert part in said.out
     assert (finished / "confidential" / "compare.html").read_text().count("<svg") >= 4
     rows = json.loads(das("compare", finished, "--json").out)
-    assert set(rows) == {"persons", "units"}
+    assert set(rows) == {"persons", "housing"}
     errors = errors_csv.read(finished / "confidential" / "evaluation" / "errors.csv")
     expected = [(r.level, r.query, r.bin, r.mae) for r in errors if r.source == "postprocessed"]
     assert [(r["level"], r["query"], r["bin"], r["mae_published"]) for r in rows["persons"]] == expected
@@ -160,7 +160,7 @@ def test_evaluate_writes_the_errors_again(das: Das, copied: Path) -> None:
     assert path.name in said.out
     assert path.read_bytes() == before
     rows = json.loads(das("evaluate", copied, "--json").out)
-    assert set(rows) == {"persons", "units"}
+    assert set(rows) == {"persons", "housing"}
     assert rows["persons"][0]["level"] == "US"
 
 

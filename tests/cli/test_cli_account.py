@@ -82,10 +82,10 @@ def test_the_account_of_a_configuration(das: Das, config: Path) -> None:
     said = das("account", config)
     assert said.code == 0, said.err
     for part in ("bounded", "5/2", "exactly at delta = 1e-10", "implied epsilon", "hispanic (same place)",
-                 "place within one State (same attributes)", "where the budget goes", "persons, by levels", "units"):  # fmt: skip
+                 "place within one State (same attributes)", "where the budget goes", "persons, by levels", "housing"):  # fmt: skip
         assert part in said.out, part
     account = json.loads(das("account", "--json", config).out)
-    assert account["rho"] == {"persons": "5/2", "units": "1/4", "total": "11/4"}
+    assert account["rho"] == {"persons": "5/2", "housing": "1/4", "total": "11/4"}
     assert account["spending"]["persons"]["levels"] == {"US": "5/8", "State": "5/8", "Block": "5/4"}
     assert account["spending"]["persons"]["queries"]["detailed"] == str(
         Fraction(5, 8) * (Fraction(2, 3) + Fraction(1, 3))

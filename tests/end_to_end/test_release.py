@@ -106,9 +106,9 @@ def test_the_privacy_statement_adds_up(private: Path) -> None:
     statement = free.read_json(private / "release" / "privacy.json")
     rho = {k: Fraction(v) for k, v in statement["rho"].items()}
     assert rho["persons"] == Fraction(293764, 114921)
-    assert rho["units"] == Fraction(11417641, 152349649)
-    assert rho["total"] == rho["persons"] + rho["units"]
-    for universe in ("persons", "units"):
+    assert rho["housing"] == Fraction(11417641, 152349649)
+    assert rho["total"] == rho["persons"] + rho["housing"]
+    for universe in ("persons", "housing"):
         lines = [e for e in statement["ledger"] if e["universe"] == universe]
         assert sum(Fraction(e["rho"]) for e in lines) == rho[universe]
         assert all(Fraction(e["sigma_sq"]) == 1 / Fraction(e["rho"]) for e in lines)  # bounded neighbours
@@ -248,7 +248,7 @@ def test_every_budget_from_a_hundredth_to_a_thousand(
         free.assert_tables(release, truth)
     statement = free.read_json(release / "privacy.json")
     assert Fraction(statement["rho"]["persons"]) == Fraction(rho)
-    ratio = Fraction(statement["rho"]["units"]) / Fraction(rho)
+    ratio = Fraction(statement["rho"]["housing"]) / Fraction(rho)
     assert ratio == Fraction(11417641, 152349649) / Fraction(293764, 114921)
     wrong = np.mean([
         (free.tables(release, lv).to_numpy() != free.published_rows(zips, lv)[free.CELLS[:288]].to_numpy()).mean()
@@ -275,7 +275,7 @@ def test_other_allocations_on_the_same_extract(root: Path, truth: pd.DataFrame, 
     assert len(levels) == (8 if name.startswith("dhc") else 6)
     sums = {lv: pd.read_csv(out / "release" / "tables" / f"P1_{lv}.csv").filter(regex="^P001").sum() for lv in levels}
     assert all((s == sums["Block"]).all() for s in sums.values())
-    assert not (out / "release" / "nmf-units").exists()
+    assert not (out / "release" / "nmf-housing").exists()
     statement = free.read_json(out / "release" / "privacy.json")
     expected = {"kazan-reiter": "64/25", "dhc-2022-08-25": "235225/64516"}[name]
     assert statement["rho"] == {"persons": expected, "total": expected}

@@ -21,11 +21,11 @@ def from_dense(rows):
 def test_by_hand():
     """Columns: in households young, old; in college young, old; then vacant and occupied units."""
     true = {"persons": from_dense([[1, 2, 0, 0], [0, 3, 0, 0], [0, 2, 4, 0], [0, 0, 0, 0], [0, 5, 0, 0], [0, 1, 0, 0]]),
-            "units": from_dense([[1, 1], [0, 2], [0, 1], [3, 0], [1, 2], [0, 1]])}  # fmt: skip
+            "housing": from_dense([[1, 1], [0, 2], [0, 1], [3, 0], [1, 2], [0, 1]])}  # fmt: skip
     out = {"persons": from_dense([[3, 0, 0, 0], [0, 1, 0, 0], [2, 0, 4, 0], [0, 0, 0, 0], [0, 23, 0, 0], [0, 0, 0, 0]]),
-           "units": from_dense([[2, 0], [0, 2], [0, 1], [1, 2], [1, 2], [0, 1]])}  # fmt: skip
+           "housing": from_dense([[2, 0], [0, 2], [0, 1], [1, 2], [1, 2], [0, 1]])}  # fmt: skip
     rows = {r.condition: (r.of_true, r.true, r.of_published, r.published)
-            for r in impossible(true, out, {"persons": HOME, "units": H1}, "Block")}  # fmt: skip
+            for r in impossible(true, out, {"persons": HOME, "housing": H1}, "Block")}  # fmt: skip
     assert rows == {
         "children only (18)": (4, 0, 3, 1),  # the third block has people in college: not in the universe
         "more occupied than housing units": (6, 0, 6, 0),

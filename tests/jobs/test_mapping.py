@@ -73,7 +73,7 @@ def test_a_map_has_the_published_counts_and_names_what_does_not_match(run, count
     margins = mapping.choropleth(run, Wanted("County", "hispanic", "2", "margin"), file)
     assert (margins.values > 0).all()
     assert (margins.values < 75).all()  # the margin of the one measurement, as das check prints it
-    units = mapping.choropleth(run, Wanted("County", "h1", "Vacant", universe="units"), file)
+    units = mapping.choropleth(run, Wanted("County", "h1", "Vacant", universe="housing"), file)
     assert units.values.tolist() == pd.read_csv(run / "release" / "tables" / "H1_County.csv")["H0010003"].tolist()
 
 

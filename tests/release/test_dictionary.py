@@ -123,13 +123,13 @@ def test_frames_have_the_words_of_the_release(release: Path, tmp_path: Path) -> 
     assert len(das.read_microdata(alone)) == len(plain)
     with pytest.raises(UserError, match="in its release"):
         das.read_microdata(alone, labels=True)
-    for folder in ("nmf", "nmf-units"):
+    for folder in ("nmf", "nmf-housing"):
         if (release / folder).is_dir():
             level = sorted(p.stem for p in (release / folder).glob("*.parquet"))[0]
             frame = das.read_nmf(release / folder, level=level, query="detailed")
-            first = {"nmf": "Household, Under 18 years", "nmf-units": "Vacant"}[folder]
+            first = {"nmf": "Household, Under 18 years", "nmf-housing": "Vacant"}[folder]
             assert frame["label"].iloc[0].startswith(first)
-            assert (frame["h1"] if folder == "nmf-units" else frame["hhgq"]).iloc[0] in ("household", "vacant")
+            assert (frame["h1"] if folder == "nmf-housing" else frame["hhgq"]).iloc[0] in ("household", "vacant")
 
 
 def test_frames_of_ones_own_schema_have_ones_own_words(root: Path, tmp_path: Path) -> None:

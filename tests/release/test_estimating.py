@@ -93,7 +93,7 @@ def test_where_nothing_can_be_linked_it_is_copied(run: Path, tmp_path: Path, mon
 
     monkeypatch.setattr(os, "link", no)
     from_release.estimate_from(run / "release", tmp_path / "again", changes=["output.tables=false"])
-    for kind in ("nmf", "nmf-units"):
+    for kind in ("nmf", "nmf-housing"):
         assert files(tmp_path / "again" / "release" / kind) == files(run / "release" / kind)
     assert {p.stat().st_nlink for p in (tmp_path / "again").rglob("*.parquet") if p.is_file()} == {1}
 
@@ -234,8 +234,8 @@ def test_two_methods_are_held_against_the_truth(run: Path, informed: Path, whole
             assert r["difference_low"] <= r["difference"] <= r["difference_high"]
     table = run / "confidential" / "evaluation" / f"compare-{run.name}-informed.csv"
     assert [row["mae_b"] for row in rows] == pd.read_csv(table)["mae_b"].tolist()
-    back = compared(informed, run)["rows"]["units"]
-    assert [r["mae_a"] for r in back] == [r["mae_b"] for r in told["rows"]["units"]]
+    back = compared(informed, run)["rows"]["housing"]
+    assert [r["mae_a"] for r in back] == [r["mae_b"] for r in told["rows"]["housing"]]
     shown = das("compare", run, informed)
     assert "the same noisy measurements" in shown.output
     assert "confidential" in shown.output

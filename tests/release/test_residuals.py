@@ -17,7 +17,7 @@ from das.release.residuals import misfits
 
 SCHEMA = Schema("mine", (Attribute("a", tuple("abcde")), Attribute("b", tuple("uvwxyz"))), (), (), None)
 PLAN = Plan.priced(Mechanism.DISCRETE_GAUSSIAN, Neighbours.BOUNDED, [("L", "a", Fraction(1, 25))])
-UNIVERSE = Universe("persons", SCHEMA, PLAN, {}, ())
+UNIVERSE = Universe("persons", "persons", SCHEMA, PLAN, {}, ())
 
 
 class Source:

@@ -23,7 +23,7 @@ HALF = Fraction(1, 2)
 def universe(schema: Schema, queries: dict[str, Fraction]) -> Universe:
     shares = Allocation({"A": HALF, "B": HALF}, {"A": queries, "B": queries})
     plan = Plan.of(Fraction(1, 50), Mechanism.DISCRETE_GAUSSIAN, Neighbours.BOUNDED, shares)
-    return Universe("persons", schema, plan, {}, ())
+    return Universe("persons", "persons", schema, plan, {}, ())
 
 
 def table(name: str) -> Table:

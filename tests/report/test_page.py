@@ -169,7 +169,7 @@ def test_little_is_enough():
 def test_housing_units_have_their_own_table(page):
     assert "Housing units" not in Page(page).text
     units = [row("Block", "h1", s, "all", 99, m) for s, m in (("nmf", 4.0), ("postprocessed", 3.0))]
-    assert "Block h1 99 4.00 3.00 7 31 0.500" in Page(html(rows()[:4], facts(), {"units": units})).text
+    assert "Block h1 99 4.00 3.00 7 31 0.500" in Page(html(rows()[:4], facts(), {"housing": units})).text
 
 
 @pytest.mark.parametrize(

@@ -24,11 +24,15 @@ def said(
 ) -> dict[str, Any]:  # fmt: skip
     cost = Fraction(1, 3)
     scale = neighbours.sensitivity / ((2 if mechanism is GAUSSIAN else 1) * cost)
-    draws = [("persons", "US", "hispanic * cenrace"), ("persons", "Block_Group", "total"), ("units", "US", "detailed")]
+    draws = [
+        ("persons", "US", "hispanic * cenrace"),
+        ("persons", "Block_Group", "total"),
+        ("housing", "US", "detailed"),
+    ]
     events = [Event(u, level, q, 7, 4, mechanism, scale, cost) for u, level, q in draws]
-    by = {u: [e for e in events if e.universe == u] for u in ("persons", "units")}
+    by = {u: [e for e in events if e.universe == u] for u in ("persons", "housing")}
     terms = Terms(mechanism, neighbours, Fraction(1, 10**10), ("US", "State", "Block_Group"),
-                  {"persons": PL94, "units": H1}, {"persons": [("State", "total")], "units": []}, target)  # fmt: skip
+                  {"persons": PL94, "housing": H1}, {"persons": [("State", "total")], "housing": []}, target)  # fmt: skip
     outside = [{"universe": "persons", "constraint": "total", "level": "State", "query": "total", "sign": "=",
                 "says": "the number of persons of every State, exactly"}]  # fmt: skip
     drawn = Drawn(by, {"persons": events[:1]} if lost else {})

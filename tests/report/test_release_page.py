@@ -183,7 +183,7 @@ def test_the_public_page_is_the_same_from_the_release_alone(run: Path, tmp_path:
     alone.mkdir()
     for name in ("spec.toml", "spine.parquet", "areas.parquet", "privacy.json"):
         shutil.copy(run / "release" / name, alone)
-    for name in ("nmf", "nmf-units"):
+    for name in ("nmf", "nmf-housing"):
         shutil.copytree(run / "release" / name, alone / name)
     from_release.estimate_from(alone, tmp_path / "again", workers=2)
     again = (tmp_path / "again" / "release" / "report.html").read_bytes()

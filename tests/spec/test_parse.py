@@ -173,11 +173,11 @@ def test_units_have_a_multiple_of_the_persons_budget() -> None:
     for rho in ("5/2", "1"):
         spec = read(BASE + UNITS, f"budget.rho={rho}")
         persons, units = spec.universes
-        assert (persons.name, units.name, units.records) == ("persons", "units", "housing units")
+        assert (persons.name, units.name, units.records) == ("persons", "housing", "housing units")
         assert units.plan.cost == Fraction(rho) / 10
         assert units.passes == dict.fromkeys(("US", "State", "Block"), (("detailed",),))
         assert units.chain == ()
-        assert spec.universe("housing") is spec.universe("units") is units
+        assert spec.universe("housing") is units
 
 
 def test_the_table_units_of_earlier_configurations_is_housing() -> None:
@@ -185,6 +185,11 @@ def test_the_table_units_of_earlier_configurations_is_housing() -> None:
     spec = parse(BASE + earlier, where="old.toml", note=said.append, overrides=["units.budget.relative=1/20"])
     assert spec == read(BASE + UNITS, "housing.budget.relative=1/20")
     assert said == ["old.toml: the table [units] is read as [housing]; rename it"]
+    table = '[tables.Vacant]\ntitle = "Vacant"\nuniverse = "units"\nquery = "h1"\n'
+    spec = parse(BASE + UNITS + table, where="old.toml", note=said.append)
+    assert spec == read(BASE + UNITS + table.replace("units", "housing"))
+    assert said[1:] == ["old.toml: the universe 'units' of tables.Vacant is read as 'housing'; rename it"]
+    assert [t.name for t in spec.universe("housing").tables] == ["Vacant"]
     with pytest.raises(SpecError, match=r"\[units\] and \[housing\] are one table"):
         read(BASE + UNITS + earlier)
 

@@ -129,7 +129,7 @@ def test_shares_that_do_not_add_up_are_told_before_anything_is_found() -> None:
 
 def test_tables_of_another_plan_make_that_plan() -> None:
     """What ``das plan --toml`` prints, put in place of the tables of the file."""
-    for universe, text in (("persons", BASE + UNITS), ("units", BASE + UNITS), ("persons", TARGET)):
+    for universe, text in (("persons", BASE + UNITS), ("housing", BASE + UNITS), ("persons", TARGET)):
         spec = read(text)
         chosen = next(u for u in spec.universes if u.name == universe).plan.scaled(Fraction(1, 3))
         printed = budget_toml(spec, universe, chosen)

@@ -572,13 +572,13 @@ def test_a_level_may_be_left_out(small: Path, tmp_path: Path) -> None:
 
 
 def test_housing_units_have_a_schema_of_their_own(run: Path, names: Mapping[str, str], tmp_path: Path) -> None:
-    folder = drift(published(run, tmp_path / "nmf", names, universe="nmf-units"), 2)
+    folder = drift(published(run, tmp_path / "nmf", names, universe="nmf-housing"), 2)
     out = estimated(folder, tmp_path / "out")
     spec = tomllib.loads((out / "release" / "spec.toml").read_text(encoding="utf-8"))
     assert spec["schema"]["name"] == "h1"
     rows = pq.read_table(out / "release" / "microdata" / "persons").to_pydict()
     wanted = {
-        names[c]: v[0] for (c, _), (v, _) in rows_of(run / "release" / "nmf-units", "Block", "Constraint").items()
+        names[c]: v[0] for (c, _), (v, _) in rows_of(run / "release" / "nmf-housing", "Block", "Constraint").items()
     }
     assert {c: rows["geocode"].count(c) for c in wanted} == wanted
 

@@ -17,8 +17,8 @@ def test_round_trip(tmp_path):
     answers = {
         q: (rng.normal(size=(3, TOY.query(q).answers)), rng.random((3, TOY.query(q).answers))) for q in ("total", "sex")
     }
-    write(folder_of(tmp_path, "units"), "C", TOY, SPINE, ((TOY.query(q), *a) for q, a in answers.items()))
-    reader = EstimateReader(tmp_path / "estimates-units", SPINE)
+    write(folder_of(tmp_path, "housing"), "C", TOY, SPINE, ((TOY.query(q), *a) for q, a in answers.items()))
+    reader = EstimateReader(tmp_path / "estimates-housing", SPINE)
     assert reader.queries("C") == ("total", "sex")
     assert reader.queries("S") == ()
     for query in ("sex", "total", "sex"):

@@ -65,8 +65,8 @@ def test_digests_are_those_of_the_files(tmp_path: Path) -> None:
 def test_persons_are_in_nmf_and_others_beside_it(tmp_path: Path) -> None:
     directory = RunDirectory(tmp_path)
     assert directory.nmf("persons") == tmp_path / "release" / "nmf"
-    assert directory.nmf("units").parent == tmp_path / "release"
-    assert directory.nmf("units") != directory.nmf("persons")
+    assert directory.nmf("housing").parent == tmp_path / "release"
+    assert directory.nmf("housing") != directory.nmf("persons")
 
 
 def test_a_file_is_whole_or_as_it_was(tmp_path: Path) -> None:
