@@ -1,11 +1,10 @@
-"""From counts to records and back: the histogram and its microdata hold the same information."""
+"""From counts to records: the histogram and its microdata hold the same information."""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
 
-from das.errors import InputError
 from das.model.histogram import Histogram
 
 
@@ -33,17 +32,3 @@ def expand(h: Histogram, start: int = 0, stop: int | None = None) -> tuple[NDArr
         times[0] -= start - (end[first] - h.count[first])
     unit = np.searchsorted(h.indptr, np.arange(first, last + 1), side="right") - 1
     return np.repeat(unit, times), np.repeat(h.cell[first : last + 1], times)
-
-
-def tabulate(unit: NDArray[np.int64], cell: NDArray[np.int64], units: int, cells: int) -> Histogram:
-    """Count records: the inverse of :func:`expand`, for records in any order.
-
-    Raises:
-        InputError: a unit outside ``0..units-1`` or a cell outside ``0..cells-1``.
-    """
-    if len(unit) != len(cell):
-        raise InputError(f"{len(unit)} units for {len(cell)} cells", where="microdata")
-    for name, values, size in (("unit", unit, units), ("cell", cell, cells)):
-        if len(values) and not (values.min() >= 0 and values.max() < size):
-            raise InputError(f"a {name} outside 0..{size - 1}", where="microdata")
-    return Histogram.of(units, cells, unit, cell, np.ones(len(unit), dtype=np.int64))

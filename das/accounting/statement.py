@@ -16,7 +16,7 @@ from das.accounting.changes import changes
 from das.accounting.guarantee import cost, decimal, epsilons, guarantees, noise
 from das.accounting.target import Target
 from das.model.budget import Draw, Event, Mechanism, Neighbours
-from das.model.constraint import Constraint, Kind
+from das.model.constraint import Constraint
 from das.model.not_private import marked
 from das.model.schema import Schema
 from das.model.universe import HOUSING, PERSONS, called
@@ -138,7 +138,6 @@ def invariants(constraints: Mapping[str, Sequence[Constraint]]) -> list[dict[str
         {"universe": u, "constraint": c.name, "level": c.level, "query": c.query, "sign": c.sign, "says": c.says}
         for u, cs in constraints.items()
         for c in cs
-        if c.kind is Kind.INVARIANT
     ]
 
 

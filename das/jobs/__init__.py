@@ -1,1 +1,1 @@
-"""What puts several runs or estimates beside each other."""
+"""Work on finished runs, or on several: sweep, comparison, map, attack."""

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import Enum
 from typing import Any
 
 import numpy as np
@@ -30,14 +29,9 @@ from das.model.spine import Spine
 MOST_GROUPS = 10
 
 
-class Kind(Enum):
-    STRUCTURAL = "structural"  #: public knowledge
-    INVARIANT = "invariant"  #: true values published exactly: outside the guarantee
-
-
 @dataclass(frozen=True)
 class Constraint:
-    """One constraint as the privacy statement and the noisy measurement files list it.
+    """An invariant, outside the guarantee, as the privacy statement and the noisy measurement files list it.
 
     ``bound`` has shape ``(units of level, answers of query)``; ``sign`` is ``=``, ``<=`` or ``>=``.
     """
@@ -46,7 +40,6 @@ class Constraint:
     level: str
     query: str
     sign: str
-    kind: Kind
     bound: NDArray[np.int64]
     says: str = ""  #: what it tells a reader of the release, in words
 

@@ -11,14 +11,13 @@ from das.model.closed import Closed
 CLASSES = ("0", "1-9", "10-99", "100-999", "1000-9999", "10000+")
 FIRST = (0, 1, 10, 100, 1000, 10000)
 #: Where numbers come from: noisy measurements, published counts, unbiased full-information estimates.
-SOURCES = ("nmf", "postprocessed", "estimates")
 
 
 @dataclass(frozen=True, repr=False)
 class ErrorRow(Closed):
     """Errors of one query at one level over one class of true counts: a line of ``errors.csv``.
 
-    ``source`` is one of :data:`SOURCES`; ``bin`` is ``all`` or a class of the true count; ``n`` the
+    ``source`` is ``nmf``, ``postprocessed`` or ``estimates``; ``bin`` is ``all`` or a class of the true count; ``n`` the
     number of (unit, answer) pairs; ``bias`` the mean of published minus true; ``p50``, ``p95``, ``max``
     are of the absolute error; ``tvd`` is 1 - L1/(2N) for ``bin = all`` (JASON JSR-19-2F, section 6.1).
 

@@ -45,19 +45,16 @@ class Facts(TypedDict):
     schema: str
     private: bool
     neighbours: NotRequired[str]
-    data: NotRequired[str]
     mechanism: NotRequired[str]
     rho: NotRequired[str]
     pure_epsilon: NotRequired[str]
     guarantee: NotRequired[str]
     epsilon: NotRequired[Sequence[Guarantee]]
     invariants: NotRequired[Sequence[str]]
-    structural: NotRequired[Sequence[str]]
     stages: NotRequired[Sequence[Stage]]
     certificates: NotRequired[Mapping[str, Certificate]]
     version: NotRequired[str]
     digest: NotRequired[str]
-    finished: NotRequired[str]
 
 
 def facts(

@@ -17,7 +17,7 @@ from das.geography import tabulation
 from das.model.areas import Areas, off_spine
 from das.model.closed import Closed
 from das.model.confidential import Confidential
-from das.model.constraint import Constraint, Kind
+from das.model.constraint import Constraint
 from das.model.histogram import Histogram
 from das.model.records import Extract, Records, Source
 from das.model.spine import Spine
@@ -107,10 +107,10 @@ def _constraints(
         low = f"the number of group-quarters facilities of each type in every {lowest}, each holding somebody"
         high = f"the number of housing units and of facilities in every {lowest} (times 99,999 persons at most)"
         for name, sign, bound, says in (("lb", ">=", low_high[0], low), ("ub", "<=", low_high[1], high)):
-            out.append(Constraint(f"{dwelling}_total_{name}", lowest, dwelling, sign, Kind.INVARIANT, bound, says))
+            out.append(Constraint(f"{dwelling}_total_{name}", lowest, dwelling, sign, bound, says))
     for level, query in wanted.counts:
         counts = truth_by_level[level].open("these counts are invariant").answer(u.schema.query(query))
         by = "" if query == "total" else f" by {query}"
         says = f"the number of {u.records} of every {level}{by}, exactly"
-        out.append(Constraint(query, level, query, "=", Kind.INVARIANT, counts, says))
+        out.append(Constraint(query, level, query, "=", counts, says))
     return tuple(out)

@@ -17,7 +17,7 @@ from das.accounting.guarantee import guarantees
 from das.accounting.statement import CURVE, Drawn, Terms, invariants, statement
 from das.accounting.target import Target
 from das.model.budget import Event, Mechanism, Neighbours
-from das.model.constraint import Constraint, Kind
+from das.model.constraint import Constraint
 from das.model.schema import H1, PL94
 
 DELTA = Fraction(1, 10**10)
@@ -106,12 +106,11 @@ def test_pure_budgets_are_stated_as_they_are() -> None:
     assert "rho" not in out
 
 
-def test_only_invariants_are_listed_as_outside_the_guarantee() -> None:
+def test_every_constraint_is_listed_as_outside_the_guarantee() -> None:
     bound = np.ones((1, 1), dtype=np.int64)
     constraints = (
-        Constraint("total", "State", "total", "=", Kind.INVARIANT, bound),
-        Constraint("zeros", "Block", "hhgq", "<=", Kind.STRUCTURAL, bound),
-        Constraint("hhgq_total_lb", "Block", "hhgq", ">=", Kind.INVARIANT, bound),
+        Constraint("total", "State", "total", "=", bound),
+        Constraint("hhgq_total_lb", "Block", "hhgq", ">=", bound),
     )
     out = state({"persons": [event(Fraction(1))]}, constraints=constraints)
     assert out["outside_the_guarantee"] == [
@@ -174,7 +173,7 @@ def test_unbounded_neighbours_are_said_to_be_half_of_a_change() -> None:
 
 def test_a_move_across_an_invariant_total_is_said_not_to_be_covered() -> None:
     bound = np.ones((1, 1), dtype=np.int64)
-    total = Constraint("total", "State", "total", "=", Kind.INVARIANT, bound)
+    total = Constraint("total", "State", "total", "=", bound)
     with_total = state({"persons": [event(Fraction(1))]}, constraints=(total,))["what_this_means"]
     without = state({"persons": [event(Fraction(1))]})["what_this_means"]
     assert sum("from one State to another" in x for x in with_total) == 1
@@ -183,7 +182,7 @@ def test_a_move_across_an_invariant_total_is_said_not_to_be_covered() -> None:
 
 def test_a_change_of_dwelling_is_said_not_to_fit_exact_bounds() -> None:
     bound = np.zeros((1, 2), dtype=np.int64)
-    rows = [Constraint(f"hhgq_total_{x}", "Block", "hhgq", sign, Kind.INVARIANT, bound)
+    rows = [Constraint(f"hhgq_total_{x}", "Block", "hhgq", sign, bound)
             for x, sign in (("lb", ">="), ("ub", "<="))]  # fmt: skip
     said = [x for x in state({"persons": [event(Fraction(1))]}, constraints=rows)["what_this_means"] if "bounds" in x]
     assert len(said) == 1

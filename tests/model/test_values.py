@@ -20,7 +20,7 @@ from das.errors import (
     UserError,
 )
 from das.model.confidential import Confidential
-from das.model.constraint import Bounds, Constraint, JointTotals, Kind
+from das.model.constraint import Bounds, Constraint, JointTotals
 from das.model.estimate import Estimate
 from das.model.histogram import Histogram
 from das.model.measurement import Measurement
@@ -136,11 +136,11 @@ def test_a_unit_without_measurement_has_infinite_variance() -> None:
 
 def test_a_constraint_checks_its_sign_and_shape() -> None:
     for sign in ("=", "<=", ">="):
-        assert Constraint("c", "State", "total", sign, Kind.INVARIANT, ints([1])).sign == sign
+        assert Constraint("c", "State", "total", sign, ints([1])).sign == sign
     with pytest.raises(InputError, match=r"constraint 'c': unknown sign '<'"):
-        Constraint("c", "State", "total", "<", Kind.INVARIANT, ints([1]))
+        Constraint("c", "State", "total", "<", ints([1]))
     with pytest.raises(InputError, match=r"constraint 'c': bounds must be"):
-        Constraint("c", "State", "total", "=", Kind.STRUCTURAL, ints(1))
+        Constraint("c", "State", "total", "=", ints(1))
 
 
 @pytest.mark.parametrize("part, total", [((0, 0), (1, 2)), ((0, 2), (1, 2, 3)), ((0, -1), (5,)), ((1, 0), (5,))])

@@ -38,7 +38,6 @@ def facts(**changes):
         "schema": "pl94",
         "private": True,
         "neighbours": "bounded",
-        "data": "Rhode Island 2010",
         "mechanism": "discrete-gaussian",
         "rho": "293764/114921",
         "epsilon": [
@@ -46,7 +45,6 @@ def facts(**changes):
             {"says": "Between some.", "epsilon": [{"method": "zcdp-tight", "delta": "1e-10", "epsilon": 13.1259}]},
         ],
         "invariants": ["total population of each State"],
-        "structural": ["nobody under 18 in nursing facilities"],
         "stages": [
             {"name": "read", "seconds": 2.0, "peak_mb": 310.0},
             {"name": "estimate", "seconds": 80.0, "peak_mb": 1210.0},

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from das.errors import InputError, ReleaseError
 from das.files.measurements.published_files import AGAIN, Ints, Level, check_shape, matrix, read
-from das.model.constraint import Constraint, JointTotals, Kind
+from das.model.constraint import Constraint, JointTotals
 from das.model.schema import Schema
 from das.model.spine import Spine
 
@@ -51,7 +51,7 @@ def constraints_of(schema: Schema, spine: Spine, levels: Sequence[Level], notes:
                          where="hhgq_total_lb and hhgq_total_ub", remedy=AGAIN)  # fmt: skip
     notes += _stricter(schema, spine, levels, [c.level for c in out], low, high)
     for name, sign, bound in zip(bounds, (">=", "<="), (low, high), strict=True):
-        out.append(Constraint(name, lowest.name, str(dwelling), sign, Kind.INVARIANT, bound))
+        out.append(Constraint(name, lowest.name, str(dwelling), sign, bound))
     return out
 
 
@@ -85,7 +85,7 @@ def _known_total(schema: Schema, spine: Spine, levels: Sequence[Level], notes: l
             notes.append(f"{level.name}: {'the total' if name == 'total' else name} is known for "
                          f"{int((total >= 0).sum())} of {len(total)} units, and treated as unknown for all")  # fmt: skip
         elif known is None:
-            known = Constraint(name, level.name, "total", "=", Kind.INVARIANT, total[:, None])
+            known = Constraint(name, level.name, "total", "=", total[:, None])
             counted = total if name == "total" else _once(spine, level, total)
         elif name == "total":
             sums = np.bincount(spine.up(known.level, level.name), weights=counted, minlength=len(total))

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.csv as pacsv
 from numpy.typing import NDArray
 
-from das.errors import InputError, ReleaseError
+from das.errors import InputError
 from das.model.histogram import Histogram
 from das.model.labels import NOT_COUNTED
 from das.model.not_private import CELL, COLUMN
@@ -131,20 +131,3 @@ def read(path: Path) -> Rows:
         raise InputError(f"the first column is {header[0]!r}, or a value is missing", where=path)
     values = np.stack([c.to_numpy() for c in table.columns[1:]], axis=1)
     return Rows(table.column(GEOCODE).to_numpy().astype(str), tuple(header[1:]), values)
-
-
-def verify(directory: Path, level: str, codes: NDArray[np.str_], tables: Sequence[Table], h: Histogram) -> None:
-    """Read the tables of one level back and hold them against the histogram.
-
-    Raises:
-        ReleaseError: naming the table and the first unit and field that differ.
-    """
-    for table in tables:
-        path = directory / f"{table.name}_{level}.csv"
-        rows = read(path)
-        if rows.columns != table.columns or not np.array_equal(rows.codes, codes):
-            raise ReleaseError("other fields or other units than the release has", where=path)
-        wrong = np.argwhere(rows.values != table.values(h))
-        if len(wrong):
-            u, j = wrong[0]
-            raise ReleaseError(f"{table.columns[j]} of unit {codes[u]} is {rows.values[u, j]}", where=path)

@@ -8,8 +8,6 @@ from pathlib import Path
 from das.files import rows_csv
 from das.model.result import ErrorRow
 
-COLUMNS = rows_csv.columns(ErrorRow)
-
 
 def write(path: Path, rows: Sequence[ErrorRow], *, private: bool = True) -> Path:
     """Write all rows under a temporary name, then give the true one. Numbers keep all their digits."""

@@ -18,7 +18,7 @@ from das.errors import ReleaseError
 from das.files.measurements.nmf import NmfReader, write, write_constraints
 from das.model.budget import Allocation, Ledger, Mechanism, Neighbours, Plan
 from das.model.confidential import Confidential
-from das.model.constraint import Constraint, Kind
+from das.model.constraint import Constraint
 from das.model.histogram import Histogram
 from das.model.measurement import Measurement
 from das.model.schema import PL94, Schema
@@ -123,9 +123,9 @@ def test_hive_readers_find_the_states(root: Path) -> None:
 def test_constraints_have_a_sign_and_stand_beside_the_measurements(root: Path) -> None:
     low, high = np.arange(64).reshape(8, 8), np.arange(64).reshape(8, 8) + (1 << 40)
     write_constraints(root, PL94, SPINE, [
-        Constraint("hhgq_total_lb", "Block", "hhgq", ">=", Kind.INVARIANT, low),
-        Constraint("hhgq_total_ub", "Block", "hhgq", "<=", Kind.INVARIANT, high),
-        Constraint("total", "US", "total", "=", Kind.INVARIANT, np.array([[308_745_538]])),
+        Constraint("hhgq_total_lb", "Block", "hhgq", ">=", low),
+        Constraint("hhgq_total_ub", "Block", "hhgq", "<=", high),
+        Constraint("total", "US", "total", "=", np.array([[308_745_538]])),
     ])  # fmt: skip
     (path,) = parts(root, "US", "Constraint")
     (row,) = pq.ParquetFile(path).read().to_pylist()
@@ -382,7 +382,7 @@ def test_a_level_or_query_that_is_not_there(root: Path) -> None:
 def constrained(root: Path) -> Path:
     bound = np.array([[10], [20], [30]])
     write(root, "State", PL94, SPINE, measured("State"))
-    write_constraints(root, PL94, SPINE, [Constraint("total", "State", "total", "=", Kind.INVARIANT, bound)])
+    write_constraints(root, PL94, SPINE, [Constraint("total", "State", "total", "=", bound)])
     return parts(root, "State", "Constraint")[0]
 
 
