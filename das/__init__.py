@@ -1,9 +1,21 @@
 """The TopDown disclosure-avoidance system.
 
+A run, from files to files:
+
 >>> import das
 >>> spec = das.load_spec("pl94-2010")  # doctest: +SKIP
 >>> das.run(spec, "runs/first", paths=["ri2010.pl.zip"])  # doctest: +SKIP
 >>> das.read_nmf("runs/first", level="County", query="total")  # doctest: +SKIP
+
+The same stages on arrays:
+
+>>> spine = das.Spine.from_frame({"Block": ["a1", "a2"]}, ["Town", "Block"])
+>>> schema = das.Schema.of("people", {"sex": ["f", "m"]})
+>>> truth = das.count({"Block": ["a1", "a1", "a2"], "sex": ["f", "m", "m"]}, schema, spine)
+>>> truth, das.measure(truth, das.Plan.of_rho(1, ["Town", "Block"], ["total", "sex"]))
+(<Counted: confidential>, <Noisy: 4 queries, rho = 1>)
+
+The public names are those of ``__all__``, and what ``docs/api.md`` lists below them; everything else is internal.
 """
 
 from __future__ import annotations
@@ -17,16 +29,40 @@ from typing import TYPE_CHECKING
 from das.version import __version__
 
 if TYPE_CHECKING:
+    from das.accounting import epsilon
+    from das.arrays.counting import count
+    from das.arrays.measuring import measure
+    from das.model.budget import Plan
+    from das.model.schema import Schema
+    from das.model.spine import Spine
     from das.reading import read_microdata, read_nmf
     from das.release.estimating import Outcome
     from das.spec import RunSpec
 
-__all__ = ["__version__", "load_spec", "read_microdata", "read_nmf", "run"]
+__all__ = [
+    "Plan",
+    "Schema",
+    "Spine",
+    "__version__",
+    "count",
+    "epsilon",
+    "load_spec",
+    "measure",
+    "read_microdata",
+    "read_nmf",
+    "run",
+]
 
-#: Loaded when they are asked for: they bring pandas.
+#: Where each name is, loaded when it is asked for: some bring NumPy, SciPy or pandas.
 _LATE = {
-    "read_microdata": ("das.reading", "read_microdata"),
-    "read_nmf": ("das.reading", "read_nmf"),
+    "Plan": "das.model.budget",
+    "Schema": "das.model.schema",
+    "Spine": "das.model.spine",
+    "count": "das.arrays.counting",
+    "epsilon": "das.accounting",
+    "measure": "das.arrays.measuring",
+    "read_microdata": "das.reading",
+    "read_nmf": "das.reading",
 }
 
 
@@ -85,8 +121,7 @@ def run(
 def __getattr__(name: str) -> object:
     if name not in _LATE:
         raise AttributeError(f"module 'das' has no attribute {name!r}")
-    module, function = _LATE[name]
-    return getattr(import_module(module), function)
+    return getattr(import_module(_LATE[name]), name)
 
 
 def __dir__() -> list[str]:

@@ -12,11 +12,12 @@ from typing import Any
 
 #: The page of the Python functions: section, and what stands in it.
 SECTIONS: Mapping[str, Sequence[str]] = {
+    "From arrays": ["das.Spine", "das.Schema", "das.Plan", "das.count", "das.measure", "das.epsilon"],
     "Runs": ["das.load_spec", "das.run", "das.release.estimating.estimate_from", "das.jobs.sweep.sweep", "das.jobs.comparing.compare_two", "das.release.estimating.Outcome"],
     "Reading what a run wrote": ["das.read_nmf", "das.read_microdata"],
     "Noise": ["das.noise.discrete_gaussian.sample", "das.noise.entropy.system", "das.noise.entropy.seeded"],
     "Accounting": [
-        "das.accounting.profile.epsilon", "das.accounting.profile.delta", "das.accounting.profile.curve",
+        "das.accounting.profile.delta", "das.accounting.profile.curve",
         "das.accounting.calibrate", "das.accounting.tradeoff", "das.accounting.draws.Composition",
         "das.accounting.zcdp.bun_steinke", "das.accounting.zcdp.tight", "das.accounting.zcdp.implied",
     ],
@@ -35,10 +36,10 @@ SECTIONS: Mapping[str, Sequence[str]] = {
     "Errors of a run": ["das.evaluate.accuracy", "das.evaluate.accuracy.evaluate", "das.evaluate.accuracy.headline",
                         "das.model.result.ErrorRow"],
     "Values": [
-        "das.model.schema.Schema", "das.model.grouping.Grouping", "das.model.query", "das.model.query.Query",
-        "das.model.spine.Spine", "das.model.histogram.Histogram", "das.model.confidential.Confidential",
+        "das.model.grouping.Grouping", "das.model.query", "das.model.query.Query",
+        "das.model.histogram.Histogram", "das.model.confidential.Confidential",
         "das.model.budget", "das.model.budget.Neighbours", "das.model.budget.Mechanism",
-        "das.model.budget.Allocation", "das.model.budget.Plan", "das.model.budget.Draw", "das.model.budget.Event",
+        "das.model.budget.Allocation", "das.model.budget.Draw", "das.model.budget.Event",
         "das.model.budget.Ledger", "das.model.constraint.Constraint", "das.model.measurement.Measurement",
         "das.model.release.Release",
     ],

@@ -37,6 +37,7 @@ LAYERS: Mapping[str, set[str]] = {
     "evaluate": VALUES | {"tables"},  # errors of the published tables, column by column
     "report": VALUES | {"accounting"},  # epsilon beside rho, on the axes of a sweep
     "files": VALUES | {"microdata", "tables"},  # what is written is a stage's value
+    "frames": VALUES,
     "engine": VALUES,
     "stages": VALUES | {"files"},  # memory is what the system says in a file
     "size": VALUES | {"spec", "estimate", "files"},
@@ -48,7 +49,7 @@ LAYERS: Mapping[str, set[str]] = {
     | {"stages", "release"},
 }  # fmt: skip
 #: These bring the parts together and may import any, but one another only downwards.
-TOP = ["pipeline", "jobs", "cli", "__main__", "__init__"]
+TOP = ["arrays", "pipeline", "jobs", "cli", "__main__", "__init__"]
 
 #: Where each library may be used.
 LIBRARIES: Mapping[str, set[str]] = {
@@ -61,7 +62,7 @@ LIBRARIES: Mapping[str, set[str]] = {
     "flint": {"accounting"},
     "geopandas": {"files"},
     "shapely": {"files"},
-    "pandas": {"files", "evaluate", "report", "reading"},
+    "pandas": {"files", "evaluate", "report", "reading", "frames", "arrays"},
     "pyarrow": {"files", "evaluate", "report"},
     "matplotlib": {"report"},
     "jinja2": {"report"},
@@ -79,7 +80,7 @@ LIBRARIES: Mapping[str, set[str]] = {
 #: Libraries that are there because another one needs them itself, or whose package has another name.
 COMES_WITH = {"shapely": "geopandas", "flint": "python_flint", "markupsafe": "jinja2", "requests": "pooch"}
 
-SEES_THE_TRUTH = {"model", "truth", "evaluate", "risk", "files", "pipeline"}
+SEES_THE_TRUTH = {"model", "truth", "evaluate", "risk", "files", "arrays", "pipeline"}
 
 
 # --- reading the sources -------------------------------------------------------------------------------------
@@ -281,7 +282,9 @@ def test_the_readers_are_found() -> None:
     }
 
 
-@pytest.mark.parametrize("module", ["das.release.post", "das.release.page", "das.release.estimating"])
+@pytest.mark.parametrize(
+    "module", ["das.release.post", "das.release.page", "das.release.estimating", "das.arrays.noisy"]
+)
 def test_post_processing_cannot_reach_the_truth(module: str) -> None:
     """No import, at any depth and in any function, leads from it to the truth, to noise or to a reader."""
     assert not beyond(reach(module, packages=False))

@@ -62,6 +62,11 @@ def test_version_and_help_load_the_command_line_and_nothing_else(option: str) ->
     assert not {m.split(".")[0] for m in loaded} & heavy
 
 
+def test_the_package_loads_nothing_before_a_name_is_asked_for() -> None:
+    done = python(sys.executable, "-c", "import das, sys; print(*sys.modules)", cwd=ROOT)
+    assert {m for m in done.stdout.split() if m.split(".")[0] in ("das", "numpy", "pandas")} == {"das", "das.version"}
+
+
 def test_every_command_is_found_by_its_name_and_has_its_line() -> None:
     context = main.make_context("das", [], resilient_parsing=True)
     for name, (_, line) in COMMANDS.items():
@@ -74,7 +79,13 @@ def test_every_command_is_found_by_its_name_and_has_its_line() -> None:
 
 
 def test_the_names_of_the_package() -> None:
-    assert set(dir(das)) == set(das.__all__) == {"__version__", "load_spec", "run", "read_nmf", "read_microdata"}
+    """What scripts hold on to: a name that is added or taken away is a change of the product."""
+    assert das.__all__ == sorted(das.__all__) == dir(das)
+    assert set(das.__all__) == {
+        "__version__", "load_spec", "run",
+        "Schema", "Spine", "Plan", "count", "measure", "epsilon",
+        "read_nmf", "read_microdata",
+    }  # fmt: skip
     for name in das.__all__:
         assert getattr(das, name) is not None
     with pytest.raises(AttributeError, match="no attribute 'read_nothing'"):

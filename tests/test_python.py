@@ -6,13 +6,17 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import das
 from das import pipeline
 from das.errors import SpecError, UserError
+from das.files.run import truth as truth_file
 from das.files.simulators import census_2010 as simulate_2010
+from das.microdata import expand
 from das.model.not_private import CELL, COLUMN
+from das.release.post import open_release
 
 
 @pytest.fixture(scope="module")
@@ -42,6 +46,25 @@ def test_every_row_of_a_seeded_run_says_so(seeded: Path) -> None:
         assert len(frame)
         assert frame.columns[-1] == COLUMN
         assert set(frame[COLUMN]) == {CELL}
+
+
+def test_arrays_with_a_seed_are_the_measurements_of_a_run_with_it(seeded: Path) -> None:
+    """The records of the run in another order, counted and measured in memory: every noisy value of its files."""
+    release = open_release(seeded / "release")
+    persons, spine = release.spec.persons, release.spine
+    unit, cell = expand(truth_file.read(seeded / "confidential" / "truth" / "persons.parquet").open("test"))
+    shuffled = np.random.default_rng(0).permutation(len(unit))
+    levels = np.unravel_index(cell[shuffled], persons.schema.shape)
+    records = {"Block": spine.codes[-1][unit[shuffled]]}
+    records |= {a.name: x for a, x in zip(persons.schema.attributes, levels, strict=True)}
+    with pytest.warns(UserWarning, match=COLUMN):
+        noisy = das.measure(das.count(records, persons.schema, spine), persons.plan, seed=7)
+    source = release.source(persons)
+    for level, units in zip(spine.levels, map(len, spine.codes), strict=True):
+        for query in source.queries(level):
+            theirs, mine = source.read(level, query, 0, units), noisy.read(level, query, spine)
+            assert np.array_equal(mine.values, theirs.values)
+            assert np.array_equal(mine.variance, theirs.variance)
 
 
 def test_a_private_run_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,101 @@
+"""Records in memory to true histograms of every level, inside the confidential boundary."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from das.errors import InputError
+from das.model import frame
+from das.model.closed import Closed
+from das.model.confidential import Confidential
+from das.model.frame import Frame
+from das.model.histogram import Histogram
+from das.model.records import Records
+from das.model.schema import Attribute, Schema
+from das.model.spine import Spine
+from das.truth.histogram import histograms
+
+WHERE = "records"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Counted(Closed):
+    """True counts of every level, each in a box of its own: nothing prints, copies or pickles them. ``levels`` are
+    :class:`das.model.confidential.Confidential` histograms by level, root first."""
+
+    schema: Schema
+    spine: Spine
+    levels: Mapping[str, Confidential[Histogram]]
+
+
+def count(records: Frame, schema: Schema, spine: Spine, *, place: str | None = None, counts: str | None = None) -> Counted:  # fmt: skip
+    """The true counts of ``records``, a data frame or a mapping of columns with one row for each record.
+
+    It has a column for each attribute of the schema, with the codes of its levels; whole numbers are taken for codes where
+    the codes of all levels are numbers, and for positions from 0 otherwise. ``place`` is the column with the code of the
+    lowest unit (absent: the one that is called as the lowest level), ``counts`` one with how many records a row stands for.
+
+    What comes back is confidential: it goes into :func:`das.measure`, and ``levels["County"].open("to compare")`` opens
+    one level for a stated reason.
+
+    Raises:
+        InputError: a column or a value that is missing, a code that the schema or the spine does not have.
+    """
+    if not frame.rows(records, WHERE):
+        raise InputError("there is no record", where=WHERE, remedy="give one row for each record")
+    lowest = spine.levels[-1]
+    unit = _units(records, place or lowest, spine)
+    cell = np.zeros(len(unit), dtype=np.int64)
+    for attribute in schema.attributes:
+        cell = cell * len(attribute.levels) + _levels(records, attribute)
+    if (odd := ~schema.possible[cell]).any():
+        raise InputError(f"{int(odd.sum()):,} records have a combination that the schema calls impossible, the first of "
+                         f"them in row number {int(odd.argmax())}", where=WHERE,
+                         remedy="mend the records, or the schema's structural zeros")  # fmt: skip
+    number = np.ones(len(unit), dtype=np.int64) if counts is None else frame.counts(records, counts, WHERE)
+    held = Confidential(Records(schema, unit, cell, number))
+    return Counted(schema, spine, histograms(held, np.arange(spine.units(lowest)), spine))
+
+
+def _units(records: Frame, place: str, spine: Spine) -> NDArray[np.int64]:
+    codes = frame.texts(records, place, WHERE)
+    unit = spine.find(spine.levels[-1], codes)
+    if (lost := unit < 0).any():
+        raise InputError(f"{int(lost.sum()):,} of {len(unit):,} rows have a code in {place!r} that is no unit of "
+                         f"{spine.levels[-1]}, the first of them {str(codes[lost.argmax()])!r}", where=WHERE,
+                         remedy=f"write codes as the spine does, such as {str(spine.codes[-1][0])!r}, and list every place "
+                         "when you make it")  # fmt: skip
+    return unit
+
+
+def _levels(records: Frame, attribute: Attribute) -> NDArray[np.int64]:
+    """The number of each record's level."""
+    name = attribute.name
+    values = frame.present(frame.column(records, name, WHERE), name, WHERE)
+    if values.dtype.kind == "O":
+        kinds = {type(v) for v in values.tolist()}
+        values = values.astype(np.int64) if kinds == {int} else values
+    if values.dtype.kind in "iu":
+        if not all(level.isdecimal() for level in attribute.levels):
+            return _known(values, (values >= 0) & (values < len(attribute.levels)), values, attribute)
+        values = values.astype(np.str_)
+    elif values.dtype.kind in "fb" or (values.dtype.kind == "O" and kinds != {str}):
+        raise InputError(f"column {name!r} holds neither texts nor whole numbers", where=WHERE,
+                         remedy=f"map its values to the levels {', '.join(attribute.levels[:20])}")  # fmt: skip
+    order = np.argsort(np.array(attribute.levels))
+    text, row = np.unique(values.astype(np.str_), return_inverse=True)
+    at = order[np.searchsorted(np.array(attribute.levels)[order], text).clip(max=len(order) - 1)]
+    return _known(at[row], (np.array(attribute.levels)[at] == text)[row], values, attribute)
+
+
+def _known(level: NDArray[Any], known: NDArray[np.bool_], values: NDArray[Any], attribute: Attribute) -> NDArray[np.int64]:  # fmt: skip
+    if not known.all():
+        raise InputError(f"{int((~known).sum()):,} of {len(known):,} rows have a value in {attribute.name!r} that is none of "
+                         f"its levels, the first of them {str(values[known.argmin()])!r}", where=WHERE,
+                         remedy=f"its levels are {', '.join(attribute.levels[:20])}")  # fmt: skip
+    return level.astype(np.int64)

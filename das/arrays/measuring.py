@@ -1,0 +1,76 @@
+"""Measuring in memory: the noise, the ledger and the streams of random bits of a run, without its files."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from das.arrays.counting import Counted
+from das.arrays.noisy import Noisy
+from das.errors import PrivacyError, SpecError
+from das.model.budget import Ledger, Plan
+from das.model.measurement import Measurement, Measurements
+from das.model.not_private import WARNING
+from das.model.schema import Schema
+from das.model.spine import Spine
+from das.model.universe import PERSONS
+from das.noise import entropy
+from das.truth.measure import measure as measured
+
+
+def measure(
+    truth: Counted, plan: Plan, *, exact: Mapping[str, str | Sequence[str]] | None = None, seed: int | None = None
+) -> Noisy:
+    """The truth with the noise of ``plan`` on every answer: the one step that spends the budget.
+
+    Noise is drawn from the system's entropy. With ``seed`` it is that of a run with ``run.seed``, repeatable **and not
+    private**: the result says so, and a warning is given. ``exact``: by level the queries that are published without
+    noise, such as ``{"State": "total"}``; these counts are outside the guarantee.
+
+    Every event is in the ledger before its first draw, and what the ledger does not cover is not drawn. Measuring the
+    same truth again spends the budget again.
+
+    Raises:
+        SpecError: a plan with levels or queries that the truth does not have.
+    """
+    schema, spine = truth.schema, truth.spine
+    _check(plan, schema, spine)
+    known = _exact(truth, exact or {})
+    if seed is not None:
+        warnings.warn(WARNING, stacklevel=2)
+    source = entropy.system() if seed is None else entropy.seeded(seed)
+    ledger = Ledger(plan.cost)
+    drawn: list[Measurement] = []
+    for level in spine.levels:
+        if plan.at(level):
+            drawn += measured(truth.levels[level], level, PERSONS, schema, spine, plan, source.of(f"{PERSONS}/{level}"), ledger)  # fmt: skip
+    if ledger.cost != plan.cost:
+        raise PrivacyError(f"the ledger says {ledger.cost}, the plan {plan.cost}", where="measure")
+    return Noisy(schema, plan, Measurements.of(map(_as_published, drawn)), known, source.private, ledger.events)
+
+
+def _as_published(m: Measurement) -> Measurement:
+    """With the variance that the files of a release state, in single precision: estimates of both agree in every bit."""
+    return replace(m, variance=m.variance.astype(np.float32).astype(np.float64))
+
+
+def _check(plan: Plan, schema: Schema, spine: Spine) -> None:
+    for d in plan.draws:
+        if d.level not in spine.levels:
+            raise SpecError(f"{d.level!r} is not a level", where="plan",
+                            remedy=f"the levels of the spine are {', '.join(spine.levels)}")  # fmt: skip
+        schema.query(d.query)
+
+
+def _exact(truth: Counted, wanted: Mapping[str, str | Sequence[str]]) -> dict[tuple[str, str], NDArray[np.int64]]:
+    pairs = [(lv, q) for lv, qs in wanted.items() for q in ([qs] if isinstance(qs, str) else qs)]
+    for level, _ in pairs:
+        truth.spine.index(level)
+    return {
+        (level, query): truth.levels[level].open("these counts are invariant").answer(truth.schema.query(query))
+        for level, query in pairs
+    }

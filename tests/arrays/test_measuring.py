@@ -1,0 +1,181 @@
+"""Counting and measuring in memory: against counts by another library, and against the measurements of a run."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import das
+from das.accounting.draws import Composition
+from das.arrays.counting import Counted
+from das.errors import InputError, PrivacyError, SpecError
+from das.model.not_private import CELL, COLUMN
+
+PLACES = pd.DataFrame({"County": ["b", "a", "b", "a"], "Block": ["b2", "a1", "b1", "a2"]})
+SPINE = das.Spine.from_frame(PLACES, ["State", "County", "Block"])
+SCHEMA = das.Schema.of(
+    "people", {"age": 4, "sex": {"f": "Female", "m": "Male"}}, impossible=[{"age": [3], "sex": ["m"]}]
+)
+PLAN = das.Plan.of_rho("1/2", ["State", "County", "Block"], {"total": "1/4", "sex * age": "3/4"})
+
+
+def people(n: int = 500, seed: int = 0) -> pd.DataFrame:
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame({"Block": rng.choice(["a1", "b1", "b2"], n), "sex": rng.choice(["m", "f"], n),
+                          "age": rng.integers(0, 3, n)})  # fmt: skip
+    frame.loc[frame["sex"] == "f", "age"] += 1
+    return frame
+
+
+@pytest.fixture(scope="module")
+def truth() -> Counted:
+    return das.count(people(), SCHEMA, SPINE)
+
+
+# --- counting --------------------------------------------------------------------------------------------------
+
+
+def test_counts_are_those_of_another_library(truth: Counted) -> None:
+    frame = people().assign(County=lambda f: f["Block"].str[0], State="State")
+    for level, codes in zip(SPINE.levels, SPINE.codes, strict=True):
+        table = pd.crosstab(frame[level], [frame["age"].astype(str), frame["sex"]])
+        wanted = table.reindex(index=codes.tolist(), columns=[(a, s) for a in "0123" for s in "fm"], fill_value=0)
+        assert np.array_equal(truth.levels[level].open("test").dense(), wanted.to_numpy())
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda f: f.to_dict("list"),
+        lambda f: f.assign(age=f["age"].astype(str)),
+        lambda f: f.astype({"sex": "category", "Block": "string", "age": "Int64"}),
+        lambda f: f.groupby(["Block", "sex", "age"]).size().reset_index(name="n"),
+        lambda f: f.rename(columns={"Block": "home"}),
+        lambda f: f.assign(sex=f["sex"].map({"f": 0, "m": 1})),
+    ],
+)
+def test_the_same_records_in_another_form_count_the_same(truth: Counted, change: Any) -> None:
+    given = change(people())
+    known = list(given)
+    again = das.count(given, SCHEMA, SPINE, place="home" if "home" in known else None, counts="n" if "n" in known else None)  # fmt: skip
+    assert again.levels["Block"].open("test").same_as(truth.levels["Block"].open("test"))
+
+
+def test_numbers_are_codes_where_codes_are_numbers() -> None:
+    """Otherwise they are positions."""
+    schema = das.Schema.of("x", {"sex": ["2", "1"], "home": ["no", "yes"]})
+    spine = das.Spine.from_frame({"B": ["b"]}, ["B"])
+    h = das.count({"B": ["b", "b"], "sex": [1, 1], "home": [1, 0]}, schema, spine).levels["B"].open("test")
+    assert h.dense().tolist() == [[0, 0, 1, 1]]
+
+
+def test_the_truth_is_closed(truth: Counted) -> None:
+    assert repr(truth) == "<Counted: confidential>"
+    assert repr(truth.levels["State"]) == "<confidential>"
+    for leave in (pickle.dumps, copy.deepcopy):
+        with pytest.raises(PrivacyError):
+            leave(truth)
+
+
+@pytest.mark.parametrize(
+    "change, said",
+    [
+        (lambda f: f[:0], "there is no record"),
+        (lambda f: f.drop(columns="sex"), r"no column 'sex'[\s\S]*Block, age"),
+        (lambda f: f.drop(columns="Block"), "no column 'Block'"),
+        (lambda f: f.assign(Block=f["Block"].where(f.index != 3)), "'Block' has no value in 1 of 500 rows, [^$]*number 3"),
+        (lambda f: f.assign(Block=f["Block"].where(f.index != 3, "c1")), "1 of 500 rows have a code in 'Block' that is no unit of Block, [^$]*'c1'[^$]*'a1'"),
+        (lambda f: f.assign(Block=f["Block"].where(f.index != 3, "a")), "is no unit of Block, [^$]*'a'"),
+        (lambda f: f.assign(Block=7), "column 'Block' is not text"),
+        (lambda f: f.assign(sex=f["sex"].where(f.index != 3)), "'sex' has no value in 1 of 500 rows"),
+        (lambda f: f.assign(sex=f["sex"].where(f.index != 3, "x")), "1 of 500 rows have a value in 'sex' that is none of its levels, [^$]*'x'[^$]*levels are f, m"),
+        (lambda f: f.assign(sex=2), "none of its levels, [^$]*'2'"),
+        (lambda f: f.assign(sex=-1), "none of its levels, [^$]*'-1'"),
+        (lambda f: f.assign(sex=True), "neither texts nor whole numbers"),
+        (lambda f: f.assign(age=f["age"] / 1.0), "neither texts nor whole numbers"),
+        (lambda f: f.assign(age=f["age"].where(f.index != 3)), "'age' has no value in 1 of 500 rows"),
+        (lambda f: f.assign(age=f["age"].where(f.index != 3, 4)), "none of its levels, [^$]*'4'"),
+        (lambda f: f.assign(age=3, sex="m"), "500 records have a combination that the schema calls impossible"),
+        (lambda f: f.assign(age=[*f["age"][:-1], "x"]), "neither texts nor whole numbers"),
+    ],
+)  # fmt: skip
+def test_records_that_are_none_are_refused(change: Any, said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        das.count(change(people()), SCHEMA, SPINE)
+
+
+def test_counts_of_rows_are_whole() -> None:
+    with pytest.raises(InputError, match="'n' is negative"):
+        das.count(people().assign(n=-1), SCHEMA, SPINE, counts="n")
+
+
+# --- measuring -------------------------------------------------------------------------------------------------
+
+
+def test_what_is_drawn_is_in_the_ledger_and_costs_the_plan(truth: Counted) -> None:
+    noisy = das.measure(truth, PLAN)
+    assert noisy.private
+    assert [(e.universe, e.level, e.query, e.units) for e in noisy.events][:3] == [
+        ("persons", "State", "total", 1), ("persons", "State", "sex * age", 1), ("persons", "County", "total", 2),
+    ]  # fmt: skip
+    assert sum(e.cost for e in noisy.events) == PLAN.cost == Fraction(1, 2)
+    assert das.epsilon(noisy.events, "1e-10") == das.epsilon(PLAN, "1e-10")
+    assert Composition.of(noisy.events).rho == Fraction(1, 2)
+    assert repr(noisy) == "<Noisy: 6 queries, rho = 1/2>"
+
+
+def test_noise_is_new_each_time_and_of_the_plans_scale(truth: Counted) -> None:
+    """Over 300 measurings the mean square of 600 draws is within 6 of its standard errors (sigma^2 (2/n)^0.5);
+    with sigma 0.7 or 1.3 times as large it is more than 6 away."""
+    plan = das.Plan.of_rho("1/8", ["State"], ["sex"])
+    true = truth.levels["State"].open("test").answer(SCHEMA.query("sex"))
+    drawn = np.concatenate([das.measure(truth, plan).read("State", "sex", SPINE).values - true for _ in range(300)])
+    assert len(np.unique(drawn)) > 5
+    square, away = (drawn**2).mean(), 8 * (2 / drawn.size) ** 0.5
+    assert abs(square - 8) < 6 * away < min(abs(8 * 0.7**2 - 8), abs(8 * 1.3**2 - 8))
+
+
+def test_a_seed_repeats_and_says_so(truth: Counted) -> None:
+    with pytest.warns(UserWarning, match=COLUMN) as said:
+        noisy, again = (das.measure(truth, PLAN, seed=7) for _ in range(2))
+    assert {w.filename for w in said} == {__file__}
+    frames = [n.to_frame("County", "sex * age", SPINE) for n in (noisy, again)]
+    assert frames[0].equals(frames[1])
+    assert set(frames[0][COLUMN]) == {CELL}
+    assert "NOT PRIVATE" in repr(noisy)
+    assert COLUMN not in das.measure(truth, PLAN).to_frame("State", "total", SPINE)
+
+
+def test_counts_without_noise_are_those_that_were_asked_for(truth: Counted) -> None:
+    noisy = das.measure(truth, PLAN, exact={"State": "total", "County": ["total", "sex"]})
+    assert list(noisy.exact) == [("State", "total"), ("County", "total"), ("County", "sex")]
+    assert noisy.exact["State", "total"].tolist() == [[500]]
+    assert noisy.exact["County", "sex"].sum(axis=1).tolist() == noisy.exact["County", "total"][:, 0].tolist()
+    assert repr(noisy) == "<Noisy: 6 queries, rho = 1/2, 3 counted exactly>"
+
+
+@pytest.mark.parametrize(
+    "plan, exact, error, said",
+    [
+        (das.Plan.of_rho(1, ["State", "Tract"], ["total"]), None, SpecError, "'Tract' is not a level[^$]*State, County, Block"),
+        (das.Plan.of_rho(1, ["State"], ["race"]), None, SpecError, "'race' is neither an attribute"),
+        (PLAN, {"Tract": "total"}, InputError, "no level 'Tract'"),
+        (PLAN, {"State": "race"}, SpecError, "'race' is neither"),
+    ],
+)  # fmt: skip
+def test_a_plan_of_something_else_is_refused(plan: Any, exact: Any, error: Any, said: str, truth: Counted) -> None:
+    with pytest.raises(error, match=said):
+        das.measure(truth, plan, exact=exact)
+
+
+def test_a_frame_of_measurements_has_names_and_labels(truth: Counted) -> None:
+    frame = das.measure(truth, PLAN).to_frame("County", "sex * age", SPINE)
+    assert list(frame) == ["level", "geocode", "name", "query", "age", "sex", "label", "value", "variance"]
+    assert frame["geocode"].tolist() == ["a"] * 8 + ["b"] * 8
+    assert frame.loc[3, ["age", "sex", "label"]].tolist() == ["1", "m", "1, Male"]
