@@ -25,7 +25,6 @@ from das.files.run import errors_csv, run_directory, truth
 from das.files.run.run_directory import RunDirectory
 from das.model.not_private import marked
 from das.model.universe import PERSONS
-from das.release import page as release_report
 from das.release.estimating import Made, Outcome, certificates_json, post_process
 from das.release.post import open_release
 from das.report import html
@@ -126,20 +125,18 @@ def finish(
     progress: Progress,
 ) -> Outcome:
     """The end of a run: what post-processing made is held against the truth, and all is written down."""
-    released, certificates = made
     privacy = measured.privacy
     for name, levels in prepared.truth.items():
         truth.write(truth_path(directory, name), levels[prepared.spine.levels[-1]])
     with stages("evaluate"):
-        held = Assessed(prepared.spine, prepared.truth, released, prepared.areas)
+        held = Assessed(prepared.spine, prepared.truth, made.published, prepared.areas)
         rows = assess(spec, directory, held, progress)
-    if spec.output.report:
+    if (shown := made.shown) is not None:
         page = facts(spec.run.name, spec.persons.schema, privacy, stages.done,
-                     {lv: c.estimation for lv, c in certificates[PERSONS].items()})  # fmt: skip
+                     {lv: c.estimation for lv, c in made.certificates[PERSONS].items()})  # fmt: skip
         page |= {"version": __version__, "digest": specification.digest(spec)}
         with stages("report"):
             progress.stage("report", None)
-            shown = release_report.shown(open_release(directory.release), released)
             true = _true_answers(spec, shown, prepared.truth)
             others = {u: rs for u, rs in rows.items() if u != PERSONS}
             schemas = {u.name: u.schema for u in spec.universes}
@@ -153,7 +150,7 @@ def finish(
             "began": measured.began.isoformat(timespec="seconds"),
             "inputs": [asdict(s) for s in prepared.sources],
             "stages": stages.done,
-            "certificates": certificates_json(certificates),
+            "certificates": certificates_json(made.certificates),
             "outputs": directory.digests(),
         },
         measured.private,

@@ -204,9 +204,9 @@ def _measured(run: _Run, prepared: Prepared, stages: Stages, noise: RunDirectory
 def _finished(
     run: _Run, stages: Stages, measured: Measured, made: Future[tuple[Made, Stages]], prepared: Prepared
 ) -> tuple[_Run, list[SweepRow]]:
-    histograms, after = made.result()
+    found, after = made.result()
     stages.done += after.done
-    outcome = finish(run.spec, prepared, run.directory, measured, histograms, stages, Silent())
+    outcome = finish(run.spec, prepared, run.directory, measured, found, stages, Silent())
     return run, [SweepRow(run.budget, run.method, run.repeat, e) for e in outcome.rows[PERSONS]]
 
 

@@ -29,16 +29,25 @@ from das.release import page as release_report
 from das.release.post import Certificates, Opened, estimate, open_release, publish
 from das.release.residuals import Misfit, misfits
 from das.release.seal import seal
+from das.report.answers import Shown
 from das.spec import RunSpec
 from das.stages import Stages
 from das.version import __version__
 
-#: What post-processing makes: published histograms and certificates, by universe and level.
-Made = tuple[Mapping[str, Mapping[str, Histogram]], Mapping[str, Mapping[str, Certificates]]]
 MISFITS = "worse-than-measured.json"  #: in a release: see :mod:`das.release.residuals`
 WORSE = "worse_than_measured"  #: the list in it
 #: The parts of a specification that say nothing of what is measured.
 AFTERWARDS = ("estimation", "rounding", "output")
+
+
+@dataclass(frozen=True, eq=False)
+class Made:
+    """What post-processing makes: published histograms and certificates, by universe and level; and what its page
+    shows, where it has one, for another page of the same."""
+
+    published: Mapping[str, Mapping[str, Histogram]]
+    certificates: Mapping[str, Mapping[str, Certificates]]
+    shown: Shown | None
 
 
 @dataclass(frozen=True)
@@ -103,7 +112,7 @@ def _estimate_from(
             _check_taken(release, taken, privacy)
     run_directory.write_text(directory.release / "spec.toml", specification.dump(opened.spec))
     seal(directory.release, privacy, opened.spec.run.name)
-    _, certificates = post_process(opened, directory.release, pool, stages, progress)
+    made = post_process(opened, directory.release, pool, stages, progress)
     said: dict[str, object] = {
         "name": opened.spec.run.name,
         "release": str(given.resolve()),
@@ -111,7 +120,7 @@ def _estimate_from(
         "changes": list(changes),
         "version": __version__,
         "stages": stages.done,
-        "certificates": certificates_json(certificates),
+        "certificates": certificates_json(made.certificates),
         "outputs": directory.digests(),
     }
     directory.write_manifest(marked(said, privacy["private"]))
@@ -165,14 +174,16 @@ def post_process(opened: Opened, out: Path, pool: Executor, stages: Stages, prog
     with stages("residuals"):
         found = _misfits(opened, published)
         run_directory.write_json(out / MISFITS, marked({WORSE: [asdict(m) for m in found]}, opened.spec.run.private))
+    shown = None
     if opened.spec.output.report:
         with stages("report of the release"):
             progress.stage("report of the release", None)
             there = replace(opened, folder=out)  # with the estimates that were written
-            release_report.write(there, release_report.shown(there, published), out, found)
+            shown = release_report.shown(there, published)
+            release_report.write(there, shown, out, found)
     with stages("seal"):
         seal(out, statement.read(out), opened.spec.run.name)
-    return published, certificates
+    return Made(published, certificates, shown)
 
 
 def _misfits(opened: Opened, published: Mapping[str, Mapping[str, Histogram]]) -> list[Misfit]:
