@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from das.model.budget import Plan
     from das.model.schema import Schema
     from das.model.spine import Spine
-    from das.reading import read_microdata, read_nmf
+    from das.reading import read_errors, read_estimates, read_intervals, read_microdata, read_nmf, read_tables
     from das.release.estimating import Outcome
     from das.spec import RunSpec
 
@@ -48,8 +48,12 @@ __all__ = [
     "epsilon",
     "load_spec",
     "measure",
+    "read_errors",
+    "read_estimates",
+    "read_intervals",
     "read_microdata",
     "read_nmf",
+    "read_tables",
     "run",
 ]
 
@@ -61,8 +65,12 @@ _LATE = {
     "count": "das.arrays.counting",
     "epsilon": "das.accounting",
     "measure": "das.arrays.measuring",
+    "read_errors": "das.reading",
+    "read_estimates": "das.reading",
+    "read_intervals": "das.reading",
     "read_microdata": "das.reading",
     "read_nmf": "das.reading",
+    "read_tables": "das.reading",
 }
 
 

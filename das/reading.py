@@ -2,21 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, fields
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
-from das.errors import InputError
+from das import frames
+from das.errors import InputError, ReleaseError
 from das.files.measurements import frame as nmf_frame
 from das.files.microdata import reading as microdata_reading
 from das.files.release import spine as spine_file
-from das.files.run.run_directory import is_private, read_text
+from das.files.release import table_export
+from das.files.release import tables as published_tables
+from das.files.release.estimates import EstimateReader, folder_of
+from das.files.run import errors_csv
+from das.files.run.run_directory import RunDirectory, is_private, read_text
 from das.model.not_private import CELL, COLUMN
+from das.model.result import ErrorRow
 from das.model.schema import Schema
-from das.model.universe import PERSONS
+from das.model.spelling import named, product
+from das.model.spine import Spine
+from das.model.universe import PERSONS, Universe
 from das.release import dictionary
+from das.release.intervals import Intervals
+from das.release.post import Opened, open_release
 from das.spec import RunSpec, parse
+from das.tables import Table
+from das.tables import of as tables_of
 
 
 def read_nmf(
@@ -33,8 +49,8 @@ def read_nmf(
 
     ``path`` is a run, its release, one of its ``nmf`` folders (persons without more ado), or a folder in the Bureau's
     layout. ``level``, ``query`` (with or without its suffix) and ``geocode`` select; case, blanks and the order of
-    factors do not matter. Tidy: one row for each answer, with ``level``, ``geocode``, ``query``, a column for each
-    attribute holding the code of the group (``*`` where summed out), ``label`` (what was counted, in words), ``value``
+    factors do not matter. Tidy: one row for each answer, with ``level``, ``geocode``, ``name`` (of the place, in a release
+    of ours), ``query``, a column for each attribute holding the code of the group (``*`` where summed out), ``label`` (what was counted, in words), ``value``
     and ``variance`` (or ``sign``). Otherwise one row for each unit and query, lists in ``value``.
 
     Codes and labels are those of the release's specification. Where there is none, give the ``schema``, or a published
@@ -50,7 +66,8 @@ def read_nmf(
         and (isinstance(geocode, int) or not all(isinstance(g, str) for g in geocode))
     ):
         raise InputError(f"geocode: {geocode!r} is not text", where=path, remedy='codes are text, such as "04"')
-    return _marked(nmf_frame.read_nmf(path, level, query, geocode, tidy=tidy, schema=schema, kind=kind), path)
+    frame = nmf_frame.read_nmf(path, level, query, geocode, tidy=tidy, schema=schema, kind=kind)
+    return _marked(_named(frame, path), path)
 
 
 def read_microdata(path: Path | str, *, labels: bool = False) -> pd.DataFrame:
@@ -75,6 +92,133 @@ def read_microdata(path: Path | str, *, labels: bool = False) -> pd.DataFrame:
         if (entry.kind, entry.file) == ("code", file):
             words.setdefault(entry.column, {})[entry.code] = entry.label
     return frame.assign(**{c: frame[c].cat.rename_categories(said) for c, said in words.items() if c in frame})
+
+
+def read_tables(path: Path | str, table: str | None = None, level: str | None = None) -> pd.DataFrame:
+    """The published tables of a run or a release: a row for each unit and column.
+
+    Columns are ``table``, ``level``, ``geocode``, ``name``, ``field`` (such as ``P0010001``), ``label`` and ``value``.
+    ``table`` and ``level`` choose one, whatever their case. Counts of a table that rests on an attribute that was made up
+    by a rule have a column ``NOT COUNTED``; those of a seeded run a column ``NOT PRIVATE``.
+    """
+    opened = _opened(path)
+    parts = []
+    for here, _, at in _chosen(opened, table, level):
+        rows = published_tables.read(opened.folder / "tables" / f"{here.name}_{at}.csv")
+        parts.append(_long(opened, here, at, rows.codes, {"value": rows.values}))
+    return pd.concat(parts, ignore_index=True)
+
+
+def read_intervals(path: Path | str, table: str | None = None, level: str | None = None) -> pd.DataFrame:
+    """The published tables as :func:`read_tables`, with the interval at 95 % of every count: ``value`` is the published
+    count, ``low`` and ``high`` the ends of the interval from the measurements, missing where nothing determines it.
+
+    An interval is not cut off at zero, and one of a single number is of what is known exactly.
+    """
+    opened = _opened(path)
+    parts = []
+    for here, universe, at in _chosen(opened, table, level):
+        rows = published_tables.read(opened.folder / "tables" / f"{here.name}_{at}.csv")
+        middle, margin = Intervals(opened, universe).read(at, here.masks)
+        ends = {n: pd.arrays.IntegerArray((middle + s * margin).ravel(), (margin < 0).ravel())
+                for n, s in (("low", -1), ("high", 1))}  # fmt: skip
+        parts.append(_long(opened, here, at, rows.codes, {"value": rows.values} | ends))
+    return pd.concat(parts, ignore_index=True)
+
+
+def read_estimates(
+    path: Path | str, level: str | None = None, query: str | None = None, *, universe: str = PERSONS
+) -> pd.DataFrame:
+    """The unbiased estimates of a full-information release, a row for each answer: the columns of :func:`read_nmf`, with
+    ``standard_error`` in place of ``variance``."""
+    opened = _opened(path)
+    of = opened.spec.universe(universe)
+    reader = EstimateReader(folder_of(opened.folder, of.name), opened.spine)
+    levels = [lv for lv in opened.spine.levels if reader.queries(lv)]
+    if not levels:
+        raise ReleaseError("this release has no unbiased estimates", where=path,
+                           remedy="they are of full information: `das estimate --from` it with --method full-information")  # fmt: skip
+    parts = []
+    for at in levels if level is None else [named(level, levels, "level", path)]:
+        known = reader.queries(at)
+        for name in known if query is None else [product(query, known, path)]:
+            value, error = reader.read(at, name, 0, opened.spine.units(at))
+            columns: dict[str, NDArray[Any]] = {"value": value, "standard_error": error}
+            parts.append(frames.tidy(opened.spine, at, of.schema, of.schema.query(name), columns,
+                                     private=opened.spec.run.private))  # fmt: skip
+    return pd.concat(parts, ignore_index=True)
+
+
+def read_errors(path: Path | str) -> pd.DataFrame:
+    """The errors of a run against the truth: **confidential**, for they tell of it. The columns are those of
+    ``errors.csv`` (:class:`das.model.result.ErrorRow`) after ``universe``, and ``title``, what a query counts by."""
+    directory = RunDirectory(Path(path))
+    opened = _opened(path)
+    parts = []
+    for u in opened.spec.universes:
+        rows = errors_csv.read(directory.errors_of(u.name))
+        frame = pd.DataFrame([asdict(r) for r in rows], columns=[f.name for f in fields(ErrorRow)])
+        frame.insert(0, "universe", u.name)
+        frame.insert(3, "title", [u.schema.query(q).title for q in frame["query"]])
+        parts.append(frame)
+    return _marked(pd.concat(parts, ignore_index=True), path)
+
+
+def _opened(path: Path | str) -> Opened:
+    release = _release(Path(path))
+    if release is None:
+        raise InputError("this is no release", where=path, remedy="give a run, or its folder release/")
+    return open_release(release)
+
+
+def _chosen(opened: Opened, table: str | None, level: str | None) -> list[tuple[Table, Universe, str]]:
+    """The tables of which there are files, as asked for: each with its universe and a level."""
+    every = [(t, u) for u in opened.spec.universes for t in tables_of(u, opened.assigned(u.name))]
+    there = {
+        t.name: levels for t, levels in table_export.there(opened.folder, [t for t, _ in every], opened.spine.levels)
+    }
+    if not there:
+        raise ReleaseError("this release has no published tables", where=opened.folder,
+                           remedy="output.tables was false: `das estimate --from` the release with it true")  # fmt: skip
+    names = list(there) if table is None else [named(table, list(there), "table", opened.folder)]
+    at = None if level is None else named(level, list(opened.spine.levels), "level", opened.folder)
+    return [(t, u, lv) for t, u in every if t.name in names for lv in there[t.name] if at in (None, lv)]
+
+
+def _long(
+    opened: Opened, table: Table, level: str, codes: NDArray[np.str_], columns: Mapping[str, Any]
+) -> pd.DataFrame:
+    """A row for each unit and column of a table."""
+    width = len(table.columns)
+    out: dict[str, Any] = {
+        "table": table.name,
+        "level": level,
+        "geocode": np.repeat(codes.astype(object), width),
+        "name": np.repeat(_names(opened.spine, level, codes), width),
+        "field": np.tile(np.array(table.columns, dtype=object), len(codes)),
+        "label": np.tile(np.array(table.labels, dtype=object), len(codes)),
+    }
+    out |= {name: values.ravel() for name, values in columns.items()}
+    return pd.DataFrame(out | published_tables.marks(table, opened.spec.run.private))
+
+
+def _names(spine: Spine, level: str, codes: NDArray[np.str_]) -> NDArray[Any]:
+    """The name of each code, empty where the spine does not have it."""
+    unit = spine.find(level, codes)
+    return np.where(unit < 0, "", spine.names[spine.index(level)][unit]).astype(object)
+
+
+def _named(frame: pd.DataFrame, path: Path | str) -> pd.DataFrame:
+    """With the names of places after their codes; without them where there is no release that knows them."""
+    release = _release(Path(path))
+    if release is None:
+        return frame
+    spine = spine_file.read(release / "spine.parquet")
+    names = np.full(len(frame), "", dtype=object)
+    for level, rows in frame.groupby("level", sort=False).indices.items():
+        names[rows] = _names(spine, level, frame["geocode"].to_numpy()[rows].astype(np.str_))
+    frame.insert(list(frame.columns).index("geocode") + 1, "name", names)
+    return frame
 
 
 def _marked(frame: pd.DataFrame, path: Path | str) -> pd.DataFrame:

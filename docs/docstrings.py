@@ -14,7 +14,8 @@ from typing import Any
 SECTIONS: Mapping[str, Sequence[str]] = {
     "From arrays": ["das.Spine", "das.Schema", "das.Plan", "das.count", "das.measure", "das.epsilon"],
     "Runs": ["das.load_spec", "das.run", "das.release.estimating.estimate_from", "das.jobs.sweep.sweep", "das.jobs.comparing.compare_two", "das.release.estimating.Outcome"],
-    "Reading what a run wrote": ["das.read_nmf", "das.read_microdata"],
+    "Reading what a run wrote": ["das.read_nmf", "das.read_microdata", "das.read_tables", "das.read_intervals",
+                                "das.read_estimates", "das.read_errors"],
     "Noise": ["das.noise.discrete_gaussian.sample", "das.noise.entropy.system", "das.noise.entropy.seeded"],
     "Accounting": [
         "das.accounting.profile.delta", "das.accounting.profile.curve",

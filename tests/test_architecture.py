@@ -44,7 +44,7 @@ LAYERS: Mapping[str, set[str]] = {
     "release": VALUES
     | {"version", "noise", "spec", "geography", "estimate", "rounding", "microdata", "tables", "accounting", "files"}
     | {"report", "engine", "stages"},
-    "reading": VALUES | {"spec", "files", "release"},
+    "reading": VALUES | {"spec", "files", "release", "tables", "frames"},
     "truth": VALUES | {"noise", "spec", "geography", "accounting", "evaluate", "tables", "risk", "files", "engine"}
     | {"stages", "release"},
 }  # fmt: skip

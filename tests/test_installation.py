@@ -84,7 +84,7 @@ def test_the_names_of_the_package() -> None:
     assert set(das.__all__) == {
         "__version__", "load_spec", "run",
         "Schema", "Spine", "Plan", "count", "measure", "epsilon",
-        "read_nmf", "read_microdata",
+        "read_nmf", "read_microdata", "read_tables", "read_errors", "read_estimates", "read_intervals",
     }  # fmt: skip
     for name in das.__all__:
         assert getattr(das, name) is not None
