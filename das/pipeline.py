@@ -34,7 +34,7 @@ from das.size import Size, refuse_beyond, sizes
 from das.spec import RunSpec
 from das.stages import Stages
 from das.truth.assessment import Assessed, assess, truth_path
-from das.truth.measuring import Measured, begin, check_configuration, check_same, measure_release
+from das.truth.measuring import MeasuringRecord, begin, check_configuration, check_same, measure_release
 from das.truth.preparation import Prepared, Truth, prepare
 from das.version import __version__
 
@@ -119,7 +119,7 @@ def finish(
     spec: RunSpec,
     prepared: Prepared,
     directory: RunDirectory,
-    measured: Measured,
+    measured: MeasuringRecord,
     made: Made,
     stages: Stages,
     progress: Progress,

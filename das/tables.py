@@ -173,7 +173,7 @@ def published(schema: Schema, letter: str = "T") -> tuple[Table, ...]:
 
 _NUMBER = {2: "two races", 3: "three races", 4: "four races", 5: "five races", 6: "six races"}
 
-Column = tuple[str, NDArray[np.bool_]]
+LabelledCells = tuple[str, NDArray[np.bool_]]
 
 
 def _redistricting() -> tuple[Table, ...]:
@@ -190,22 +190,22 @@ def _redistricting() -> tuple[Table, ...]:
     )
 
 
-def _by_race(of: NDArray[np.bool_]) -> list[Column]:
+def _by_race(of: NDArray[np.bool_]) -> list[LabelledCells]:
     return [("Total", of), *_races(of)]
 
 
-def _by_origin_and_race(of: NDArray[np.bool_]) -> list[Column]:
+def _by_origin_and_race(of: NDArray[np.bool_]) -> list[LabelledCells]:
     hispanic = PL94.level_of("hispanic") == 1
     head = [("Total", of), ("Hispanic or Latino", of & hispanic), ("Not Hispanic or Latino", of & ~hispanic)]
     return [*head, *_races(of & ~hispanic)]
 
 
-def _races(of: NDArray[np.bool_]) -> list[Column]:
+def _races(of: NDArray[np.bool_]) -> list[LabelledCells]:
     """One race and each; two or more; two races and each pair; ...; six races: 70 columns."""
     race = PL94.level_of("cenrace")
     labels = PL94.attribute("cenrace").labels
     number = np.array([c.count("+") + 1 for c in CENRACE])
-    columns: list[Column] = []
+    columns: list[LabelledCells] = []
     for n in range(1, 7):
         if n == 1:
             columns.append(("Population of one race", of & (number[race] == 1)))
@@ -217,9 +217,9 @@ def _races(of: NDArray[np.bool_]) -> list[Column]:
     return columns
 
 
-def _by_quarters() -> list[Column]:
+def _by_quarters() -> list[LabelledCells]:
     kind = PL94.level_of("hhgq")
-    each: list[Column] = [(label, kind == i) for i, label in enumerate(PL94.attribute("hhgq").labels)]
+    each: list[LabelledCells] = [(label, kind == i) for i, label in enumerate(PL94.attribute("hhgq").labels)]
     inside, outside = (
         ("Institutionalized population", (kind >= 1) & (kind <= 4)),
         ("Noninstitutionalized population", kind >= 5),

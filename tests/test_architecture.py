@@ -328,6 +328,23 @@ def test_what_is_loaded_with_post_processing() -> None:
     assert beyond(loaded) <= RECORDS
 
 
+# --- words ---------------------------------------------------------------------------------------------------
+
+
+def classes() -> Mapping[str, list[str]]:
+    """The modules that define a class of each name."""
+    out: dict[str, list[str]] = {}
+    for module in sources():
+        for node in ast.walk(tree_of(module)):
+            if isinstance(node, ast.ClassDef):
+                out.setdefault(node.name, []).append(module)
+    return out
+
+
+def test_a_class_has_its_name_for_itself() -> None:
+    assert not {name: modules for name, modules in classes().items() if len(modules) > 1}
+
+
 # --- paths ---------------------------------------------------------------------------------------------------
 
 TOUCHES_DISK = {

@@ -17,7 +17,7 @@ from math import ceil, exp, inf, log, prod, sqrt
 
 import numpy as np
 
-from das.accounting.contour import UNIT, Interval
+from das.accounting.contour import UNIT, LogDelta
 from das.accounting.draws import Composition
 from das.accounting.saddle import Saddle, saddle
 from das.accounting.theta import Array
@@ -64,7 +64,7 @@ class Atoms:
     def covers(self, eps: Fraction) -> bool:
         return abs(float(eps - self.centre)) <= self.width
 
-    def log_delta(self, eps: Fraction) -> Interval:
+    def log_delta(self, eps: Fraction) -> LogDelta:
         """Bounds of ln delta(eps), with a first-order allowance for rounding: ``off`` units of each probability, and
         those of the loss, which count where 1 - e^(eps - L) is small."""
         start = float(self.composition.rho - eps)
@@ -74,7 +74,7 @@ class Atoms:
         part = -np.expm1(-np.maximum(over[near], 0.0))
         middle = float((self.masses[near] * part).sum())
         rounding = UNIT * self._off * middle + off_loss * float(self.masses[near].sum())
-        return Interval(_log(middle - rounding, 4), _log(middle, 0), _log(middle + rounding + self.outside, -4))
+        return LogDelta(_log(middle - rounding, 4), _log(middle, 0), _log(middle + rounding + self.outside, -4))
 
 
 def _log(x: float, units: int) -> float:

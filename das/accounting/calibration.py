@@ -11,7 +11,7 @@ from scipy.optimize import brentq
 
 from das.accounting import gaussian
 from das.accounting.draws import Composition, Draws, Exact, exact
-from das.accounting.profile import Profile, checked_delta, log_of
+from das.accounting.profile import PrivacyProfile, checked_delta, log_of
 from das.accounting.profile import epsilon as epsilon_at
 from das.accounting.zcdp import tight
 
@@ -59,7 +59,7 @@ def calibrate(
         scaled = whole.scaled(Fraction(exp(log_factor)))
         if method == "zcdp-tight":
             return tight(scaled.rho, d) - float(target)
-        return max(Profile(scaled).log_delta(target).middle, -1e5) - log_of(d)
+        return max(PrivacyProfile(scaled).log_delta(target).middle, -1e5) - log_of(d)
 
     factor = exp(_root(excess, log(float(whole.rho) / gaussian.rho(float(target), log_of(d)))))
     step = Fraction(2) ** (floor(log2(factor)) - BITS)

@@ -14,14 +14,14 @@ from fractions import Fraction
 from math import inf, nextafter
 from typing import Any
 
-from das.accounting.contour import Contour, Interval
+from das.accounting.contour import Contour, LogDelta
 from das.errors import UserError
 
 #: Bits of the balls: forty digits beyond what is asked for.
 BITS = 192
 
 
-def log_delta(contour: Contour, eps: Fraction) -> Interval:
+def log_delta(contour: Contour, eps: Fraction) -> LogDelta:
     """Proved bounds of ln delta(eps). Raises :class:`UserError` where python-flint is not installed."""
     flint = _flint()
     before, flint.ctx.prec = flint.ctx.prec, BITS
@@ -31,7 +31,7 @@ def log_delta(contour: Contour, eps: Fraction) -> Interval:
         flint.ctx.prec = before
 
 
-def _enclosed(flint: Any, contour: Contour, eps: Fraction) -> Interval:
+def _enclosed(flint: Any, contour: Contour, eps: Fraction) -> LogDelta:
     c, period, gap = Fraction(contour.c), contour.period, contour.gap(eps)
     scale = _arb(flint, contour.exponent(eps)).exp()
     draws = []
@@ -55,7 +55,7 @@ def _enclosed(flint: Any, contour: Contour, eps: Fraction) -> Interval:
     outside = flint.arb(contour.dropped + contour.beyond)
     alias = 2 * flint.arb(contour.log_alias(eps)).exp()  # twice: its logarithm is a float
     low, high = scale * (total - outside) - alias, scale * (total + outside)
-    return Interval(*(_log(x, side) for x, side in ((low, -inf), (scale * total, 0.0), (high, inf))))
+    return LogDelta(*(_log(x, side) for x, side in ((low, -inf), (scale * total, 0.0), (high, inf))))
 
 
 def _kernel(flint: Any, contour: Contour, gap: Fraction, j: int) -> Any:

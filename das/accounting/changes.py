@@ -26,7 +26,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from das.accounting.agreeing import Exact, free
-from das.accounting.guarantee import Noise, noise
+from das.accounting.guarantee import DrawCounts, noise
 from das.model.budget import Draw, Event
 from das.model.schema import Schema
 
@@ -41,7 +41,7 @@ class Change:
 
     kind: str
     what: str
-    noise: Noise
+    noise: DrawCounts
 
     @property
     def says(self) -> str:

@@ -46,7 +46,7 @@ UNIT = 2.0**-53
 
 
 @dataclass(frozen=True)
-class Interval:
+class LogDelta:
     """Natural logarithms of a lower bound, an estimate and an upper bound of delta."""
 
     low: float
@@ -205,7 +205,7 @@ class Contour:
         own = (j == 0) | (2 * j == self.count) if self.lattice else j == 0
         return np.where(own, 1.0, 2.0)
 
-    def log_delta(self, eps: Fraction) -> Interval:
+    def log_delta(self, eps: Fraction) -> LogDelta:
         """Bounds of ln delta(eps). All but rounding is proved; the allowance for rounding is a first-order count of
         the errors of each term, relative to the bound of its modulus."""
         k, gap = self.kept, self.gap(eps)
@@ -220,7 +220,7 @@ class Contour:
         rounding = UNIT * fsum(w * k.bound * np.abs(kernel) * k.off) / t
         return self._interval(eps, middle, rounding)
 
-    def _interval(self, eps: Fraction, middle: float, rounding: float) -> Interval:
+    def _interval(self, eps: Fraction, middle: float, rounding: float) -> LogDelta:
         scale = float(self.exponent(eps)) + self._log_moments
         outside = self.dropped + self.beyond
         alias = exp(min(700.0, self.log_alias(eps) - scale))
@@ -230,7 +230,7 @@ class Contour:
         def bound(x: float, slack: float) -> float:
             return min(0.0, scale + log(x) + slack) if x > 0 else -inf
 
-        return Interval(bound(low, -slack), bound(middle, 0.0), bound(high, slack))
+        return LogDelta(bound(low, -slack), bound(middle, 0.0), bound(high, slack))
 
     @cached_property
     def dropped(self) -> float:

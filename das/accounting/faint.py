@@ -26,7 +26,7 @@ from typing import Protocol
 
 import numpy as np
 
-from das.accounting.contour import UNIT, Contour, Interval
+from das.accounting.contour import UNIT, Contour, LogDelta
 from das.accounting.draws import Composition
 from das.accounting.saddle import short
 
@@ -37,7 +37,7 @@ OUTSIDE = -25.0
 
 
 class Bounded(Protocol):
-    def log_delta(self, eps: Fraction) -> Interval: ...
+    def log_delta(self, eps: Fraction) -> LogDelta: ...
 
 
 def split(composition: Composition) -> tuple[Composition, Composition]:
@@ -64,7 +64,7 @@ class Faint:
     def covers(self, eps: Fraction) -> bool:
         return self._contour.covers(eps)
 
-    def log_delta(self, eps: Fraction) -> Interval:
+    def log_delta(self, eps: Fraction) -> LogDelta:
         whole, others = self._contour.log_delta(eps), self._others.log_delta(eps)
         log_tau = max(others.middle, -1e5) + OUTSIDE
         rho = float(self._rho)
@@ -74,7 +74,7 @@ class Faint:
         high = float(np.logaddexp.reduce([np.log1p(-theta) + near, (log(theta) if theta else -inf) + far, log_tau]))
         high = min(0.0, whole.high, high + 16 * UNIT * (1 + abs(high)))
         low = max(whole.low, others.low)
-        return Interval(low, min(max(others.middle, low), high), high)
+        return LogDelta(low, min(max(others.middle, low), high), high)
 
     def _high(self, eps: Fraction) -> float:
         """An upper bound of ln of the others' delta; below 0 by delta(-x) = 1 - e^-x (1 - delta(x))."""

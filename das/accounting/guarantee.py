@@ -16,10 +16,10 @@ from das.model.budget import Draw, Event, Mechanism, Neighbours
 DELTAS = tuple(Fraction(1, 10**k) for k in (5, 10, 15, 20, 30))
 
 #: Scale (sigma^2 or b) to the number of answers with noise of that scale that differ by 1 between two data sets.
-Noise = Mapping[Fraction, int]
+DrawCounts = Mapping[Fraction, int]
 
 
-def noise(draws: Iterable[Draw | Event], answers: int) -> Noise:
+def noise(draws: Iterable[Draw | Event], answers: int) -> DrawCounts:
     """``answers`` of each draw differ between the two data sets."""
     out: Counter[Fraction] = Counter()
     for d in draws:
@@ -27,7 +27,7 @@ def noise(draws: Iterable[Draw | Event], answers: int) -> Noise:
     return out
 
 
-def cost(mechanism: Mechanism, noise: Noise) -> Fraction:
+def cost(mechanism: Mechanism, noise: DrawCounts) -> Fraction:
     """rho = sum n / (2 sigma^2), or epsilon = sum n / b."""
     factor = 2 if mechanism is Mechanism.DISCRETE_GAUSSIAN else 1
     return sum((n / (factor * scale) for scale, n in noise.items()), Fraction(0))
@@ -43,7 +43,7 @@ def guarantees(
     return {name: guarantee(mechanism, each, {*DELTAS, delta}) for name, each in parts.items()}
 
 
-def guarantee(mechanism: Mechanism, noise: Noise, deltas: Iterable[Fraction]) -> dict[str, Any]:
+def guarantee(mechanism: Mechanism, noise: DrawCounts, deltas: Iterable[Fraction]) -> dict[str, Any]:
     """The total, and for zCDP the epsilon at each delta."""
     total = cost(mechanism, noise)
     if mechanism is Mechanism.GEOMETRIC:
@@ -52,7 +52,7 @@ def guarantee(mechanism: Mechanism, noise: Noise, deltas: Iterable[Fraction]) ->
     return {"rho": str(total), "implied_epsilon": implied(total), "epsilon": rows}
 
 
-def epsilons(noise: Noise, delta: Fraction) -> dict[str, Any]:
+def epsilons(noise: DrawCounts, delta: Fraction) -> dict[str, Any]:
     """Epsilon at ``delta``: an interval that holds the exact one (``pld``), and two conversions of rho alone."""
     rho = cost(Mechanism.DISCRETE_GAUSSIAN, noise)
     return {
@@ -63,7 +63,7 @@ def epsilons(noise: Noise, delta: Fraction) -> dict[str, Any]:
     }
 
 
-def exact_epsilon(noise: Noise, delta: Fraction) -> tuple[float, float]:
+def exact_epsilon(noise: DrawCounts, delta: Fraction) -> tuple[float, float]:
     """An interval that holds the exact epsilon at ``delta``."""
     return _exact(tuple(sorted(noise.items())), delta)
 

@@ -19,7 +19,7 @@ from scipy.optimize import brentq
 
 from das.accounting import gaussian
 from das.accounting.atoms import Atoms
-from das.accounting.contour import NODES, UNIT, Contour, Interval
+from das.accounting.contour import NODES, UNIT, Contour, LogDelta
 from das.accounting.draws import Composition, Draws, Exact, exact
 from das.accounting.faint import Faint, split
 from das.accounting.zcdp import bun_steinke, bun_steinke_delta, tight, tight_delta
@@ -32,7 +32,7 @@ METHODS = ("pld", "zcdp-tight", "zcdp-bun-steinke")
 MOST_RHO = 5000
 
 
-class Profile:
+class PrivacyProfile:
     """The privacy profile of one composition. Nodes once found serve all epsilons near them."""
 
     def __init__(self, composition: Composition, certify: bool = False) -> None:
@@ -41,11 +41,11 @@ class Profile:
         self._contours: list[Contour | Atoms | Faint] = []
         self._certify = certify
 
-    def log_delta(self, eps: Fraction) -> Interval:
+    def log_delta(self, eps: Fraction) -> LogDelta:
         """Bounds of ln delta(eps), eps >= 0."""
         return self._contour(eps).log_delta(eps)
 
-    def proved(self, eps: Fraction) -> Interval:
+    def proved(self, eps: Fraction) -> LogDelta:
         """The same, by ball arithmetic where asked for."""
         if not self._certify:
             return self.log_delta(eps)
@@ -88,8 +88,8 @@ class Profile:
         return Faint(contour, self._others, self._faint) if contour.cut and self._faint.parts else contour
 
     @cached_property
-    def _others(self) -> Profile:
-        return Profile(split(self.composition)[0])
+    def _others(self) -> PrivacyProfile:
+        return PrivacyProfile(split(self.composition)[0])
 
     @cached_property
     def _faint(self) -> Composition:
@@ -173,7 +173,7 @@ def curve(
         return [(0.0, 0.0) for _ in ds]
     if composition.rho > MOST_RHO:
         return [(0.0, tight(composition.rho, d)) for d in ds]
-    profile = Profile(composition, certify)
+    profile = PrivacyProfile(composition, certify)
     found = {d: profile.epsilon(d) for d in sorted(set(ds))}
     return [found[d] for d in ds]
 
@@ -209,7 +209,7 @@ def delta(
         return 0.0, 0.0
     if composition.rho > MOST_RHO:
         return 0.0, tight_delta(composition.rho, eps)
-    at = Profile(composition, certify).proved(eps)
+    at = PrivacyProfile(composition, certify).proved(eps)
     return _floats(at)
 
 
@@ -217,7 +217,7 @@ def log_of(x: Fraction) -> float:
     return log(x.numerator) - log(x.denominator)
 
 
-def _floats(at: Interval) -> tuple[float, float]:
+def _floats(at: LogDelta) -> tuple[float, float]:
     """Out of logarithms, outwards: exp is off by less than two units, and by what its argument was rounded by."""
     slack = 8 * UNIT
     low = exp(at.low - slack * (1 - at.low)) if at.low > -690 else 0.0

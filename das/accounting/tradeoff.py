@@ -25,7 +25,7 @@ from scipy.optimize import minimize_scalar
 
 from das.accounting.contour import UNIT
 from das.accounting.draws import Composition, Draws, Exact, exact
-from das.accounting.profile import Profile, log_of
+from das.accounting.profile import PrivacyProfile, log_of
 
 #: Losses listed on either side of the highest point, at most.
 SIDE = 8
@@ -42,7 +42,7 @@ def tradeoff(draws: Draws | Composition, alphas: Iterable[Exact]) -> list[tuple[
     levels = [exact(a, "alpha") for a in alphas]
     if wrong := [a for a in levels if not 0 <= a <= 1]:
         raise ValueError(f"alpha is {wrong[0]}, not between 0 and 1")
-    profile = Profile(composition)
+    profile = PrivacyProfile(composition)
     return [_bounds(profile, a) for a in levels]
 
 
@@ -50,7 +50,7 @@ def tradeoff(draws: Draws | Composition, alphas: Iterable[Exact]) -> list[tuple[
 class _Dual:
     """G at one alpha: bounds (low, middle, high) at an epsilon of either sign."""
 
-    profile: Profile
+    profile: PrivacyProfile
     alpha: Fraction
 
     def __call__(self, eps: Fraction) -> tuple[float, float, float]:
@@ -69,7 +69,7 @@ class _Dual:
         return exp(min(float(eps) + log_of(self.alpha), 700.0))
 
 
-def _bounds(profile: Profile, alpha: Fraction) -> tuple[float, float]:
+def _bounds(profile: PrivacyProfile, alpha: Fraction) -> tuple[float, float]:
     if alpha in (0, 1) or not profile.composition.parts:
         return (float(1 - alpha),) * 2
     dual, k = _Dual(profile, alpha), 1

@@ -64,7 +64,9 @@ class _Upper(click.ParamType):
                 return intruder.Uniform(int(rest) if rest else None)
             if kind == "point":
                 return intruder.Point(int(rest))
-            return intruder.Weights([float(exact(w)) for w in rest.split(",")]) if kind == "weights" else _unknown()
+            return (
+                intruder.WeightedPrior([float(exact(w)) for w in rest.split(",")]) if kind == "weights" else _unknown()
+            )
         except InputError as error:
             self.fail(str(error), param, ctx)
         except ValueError:

@@ -18,7 +18,7 @@ from das.cli.console import Live, console, records_table
 from das.cli.options import PATH, guarded, json_option, warn
 from das.errors import UserError
 from das.files.readers import area_list
-from das.files.readers.table_places import Places, added_up
+from das.files.readers.table_places import PlaceColumns, added_up
 from das.files.release import table_export
 from das.files.release.tables import GEOID, NAME
 from das.files.run import run_directory
@@ -129,27 +129,29 @@ def _level(release: Opened, level: str | None, listed: Path | None) -> tuple[str
     return at, known.get(at)
 
 
-def _places(release: Opened, at: str, areas: Areas | None, universe: Universe, table: Table, *, noise: bool) -> Places:
+def _places(
+    release: Opened, at: str, areas: Areas | None, universe: Universe, table: Table, *, noise: bool
+) -> PlaceColumns:
     """The rows of a table, with the noise of its first column beside areas, and with ``noise`` that of every column."""
     levels = release.spine.levels
     if areas is None and not noise:
-        return Places.of_level(release.spine, at)
+        return PlaceColumns.of_level(release.spine, at)
     said = run_directory.read_json(release.folder / "privacy.json")
     variance = variances(universe, table, levels, exact_queries(said, universe.name, levels))
     if areas is None:
-        places = Places.of_level(release.spine, at)
+        places = PlaceColumns.of_level(release.spine, at)
         each = np.tile(variance[levels.index(at)], (len(places.codes), 1))
     else:
         wanted = variance if noise else variance[:, :1]
         each = np.stack([areas.noise(release.spine, column.tolist()) for column in wanted.T], axis=1)
-        places = Places.of_areas(areas, each[:, 0])
+        places = PlaceColumns.of_areas(areas, each[:, 0])
     return places.with_noise(table.columns, each) if noise else places
 
 
 def _found(release: Opened, prefixes: Sequence[str], called: Sequence[str], as_json: bool) -> None:
     """Units of every level, and areas, by code, GEOID or name."""
-    kinds = {level: Places.of_level(release.spine, level) for level in release.spine.levels}
-    kinds |= {a.kind: Places.of_areas(a, np.full(len(a), np.inf)) for a in release.areas()}
+    kinds = {level: PlaceColumns.of_level(release.spine, level) for level in release.spine.levels}
+    kinds |= {a.kind: PlaceColumns.of_areas(a, np.full(len(a), np.inf)) for a in release.areas()}
     rows: list[dict[str, Any]] = []
     for level, places in kinds.items():
         beside = {c.lower(): t for c, t in places.beside.items() if c in (NAME, GEOID)}

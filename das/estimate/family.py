@@ -38,18 +38,18 @@ class Method:
 
 
 @dataclass(frozen=True)
-class Answers:
+class NoisyAnswers:
     """Noisy answers of one query for a few units: values ``(units, answers)``, variance ``(units,)``."""
 
     query: Query
     values: NDArray[np.int64]
     variance: Array
 
-    def rows(self, a: int, b: int) -> Answers:
-        return Answers(self.query, self.values[a:b], self.variance[a:b])
+    def rows(self, a: int, b: int) -> NoisyAnswers:
+        return NoisyAnswers(self.query, self.values[a:b], self.variance[a:b])
 
-    def some(self, keep: NDArray[np.bool_]) -> Answers:
-        return Answers(self.query, self.values[keep], self.variance[keep])
+    def some(self, keep: NDArray[np.bool_]) -> NoisyAnswers:
+        return NoisyAnswers(self.query, self.values[keep], self.variance[keep])
 
 
 @dataclass
@@ -59,7 +59,7 @@ class Family:
     cell: NDArray[np.int64]
     parent: NDArray[np.int64] | None
     bounds: Bounds
-    measured: Mapping[str, Answers]
+    measured: Mapping[str, NoisyAnswers]
     certificate: Certificate = field(default_factory=Certificate)
 
     def solve(self, method: Method) -> tuple[Array, Certificate]:
@@ -100,7 +100,7 @@ class Family:
 
     # --- one pass ------------------------------------------------------------------------------------------
 
-    def _solve(self, answers: Sequence[Answers], carried: list[tuple[Query, Array]], method: Method) -> Array:
+    def _solve(self, answers: Sequence[NoisyAnswers], carried: list[tuple[Query, Array]], method: Method) -> Array:
         """One pass: over the cells or, where its queries, the earlier ones and the dwelling groups do not tell all cells
         apart, over those that they do (*atoms*). An atom's count is then shared out as the parent's is, at the root
         evenly, which changes none of its answers."""
@@ -156,7 +156,7 @@ class Family:
 
     def _qp(
         self,
-        answers: Sequence[Answers],
+        answers: Sequence[NoisyAnswers],
         index: Sequence[NDArray[np.intp]],
         parent: NDArray[Any] | None,
         group: NDArray[np.intp],

@@ -18,7 +18,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from das.estimate.family import Answers, Array, Family, Method, sum_to
+from das.estimate.family import Array, Family, Method, NoisyAnswers, sum_to
 from das.estimate.information import Information, posterior
 from das.estimate.modes import Modes
 from das.model.constraint import Bounds
@@ -84,7 +84,7 @@ class _Informed(Family):
             c, mu = posterior(self.modes, self.information)
             flat = tuple(range(1, mu.ndim))
             variance = _variance_of_total(self.modes, c)
-            answers = Answers(total, mu.sum(axis=flat)[:, None], variance)
+            answers = NoisyAnswers(total, mu.sum(axis=flat)[:, None], variance)
             x = self._solve([answers], [], method)
             carried.append((total, sum_to(x, total.index[self.cell], 1)))
         if self.parent is None and self.bounds.total is None:

@@ -51,7 +51,7 @@ _Z = {Mechanism.DISCRETE_GAUSSIAN: 1.959964, Mechanism.GEOMETRIC: log(20) / sqrt
 
 
 @dataclass(frozen=True, eq=False)
-class Weights:
+class MarginWeights:
     """Of all columns, for units of one pattern: ``measured`` by query ``(answers, columns)``, ``exact`` ``(answers, columns)``
     of the query that is known, ``error`` the standard error and ``known`` whether anything determines it, ``(columns,)``."""
 
@@ -62,7 +62,7 @@ class Weights:
 
 
 @dataclass(frozen=True, eq=False)
-class Level:
+class LevelMargins:
     """One level: its queries, what bounds say of its units, and ``exact``, the query whose answers these hold."""
 
     name: str
@@ -74,11 +74,13 @@ class Level:
     @staticmethod
     def of(
         name: str, schema: Schema, source: MeasurementSource, bounds: Bounds, partition: Query | None = None
-    ) -> Level:
+    ) -> LevelMargins:
         """``partition``: the query of which the bounds' groups are the answers, where these are exact."""
         queries = {q: schema.query(q) for q in source.queries(name)}
         total = schema.query("total") if bounds.total is not None else None
-        return Level(name, schema, queries, bounds, partition if bounds.exact and partition is not None else total)
+        return LevelMargins(
+            name, schema, queries, bounds, partition if bounds.exact and partition is not None else total
+        )
 
     def read(self, source: MeasurementSource, columns: NDArray[np.bool_], start: int, stop: int) -> tuple[Array, Array]:
         """Estimates of columns ``(columns, cells)`` for units ``start:stop``, and their standard errors, both
@@ -112,7 +114,7 @@ class Level:
 def weights(
     modes: Modes, queries: Mapping[str, tuple[Query, float]], exact: Query | None, columns: NDArray[np.bool_],
     allowed: NDArray[np.bool_],
-) -> Weights:  # fmt: skip
+) -> MarginWeights:  # fmt: skip
     """Of columns ``(columns, cells)``, from queries with their variances and one that is known exactly, of units that
     may hold the dense levels ``allowed``."""
     if modes.d > MOST:
@@ -137,7 +139,7 @@ def weights(
     if exact is not None:  # x_0 spreads each answer evenly over its cells
         rest = (c - modes.apply(precision, z)).reshape(len(c), -1)[:, modes.place] * inside
         of_exact = _sums(exact, rest) / np.maximum(_sums(exact, inside[None]), 1)
-    return Weights(measured, of_exact, np.sqrt(variance), known)
+    return MarginWeights(measured, of_exact, np.sqrt(variance), known)
 
 
 def _sums(query: Query, columns: NDArray[np.generic]) -> Array:
@@ -162,7 +164,7 @@ def _split(gram: Array, scale: Array) -> tuple[Array, Array]:
     return vector[:, none], vector[:, ~none]
 
 
-def _single(queries: Mapping[str, tuple[Query, float]], columns: NDArray[np.bool_]) -> Weights:
+def _single(queries: Mapping[str, tuple[Query, float]], columns: NDArray[np.bool_]) -> MarginWeights:
     """Each column as a sum of answers of the query that gives it the least variance."""
     n = len(columns)
     best, least = np.full(n, -1), np.full(n, np.inf)
@@ -175,7 +177,7 @@ def _single(queries: Mapping[str, tuple[Query, float]], columns: NDArray[np.bool
         parts[name] = part
     measured = {name: p * (best == i) for i, (name, p) in enumerate(parts.items())}
     known = np.isfinite(least)
-    return Weights(measured, None, np.sqrt(np.where(known, least, 0.0)), known)
+    return MarginWeights(measured, None, np.sqrt(np.where(known, least, 0.0)), known)
 
 
 def whole(mechanism: Mechanism, value: Array, error: Array) -> tuple[Ints, Ints]:

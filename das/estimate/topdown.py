@@ -23,7 +23,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from das.estimate.family import Answers, Family, Method
+from das.estimate.family import Family, Method, NoisyAnswers
 from das.model.constraint import Bounds
 from das.model.estimate import Estimate
 from das.model.histogram import Histogram
@@ -64,9 +64,9 @@ def estimate_root(source: MeasurementSource, level: str, schema: Schema, method:
 
 def _read(
     source: MeasurementSource, level: str, schema: Schema, method: Method, start: int, stop: int
-) -> dict[str, Answers]:
+) -> dict[str, NoisyAnswers]:
     out = {}
     for name in dict.fromkeys(q for p in method.passes for q in p):
         m: Measurement = source.read(level, name, start, stop)
-        out[name] = Answers(schema.query(name), m.values, m.variance)
+        out[name] = NoisyAnswers(schema.query(name), m.values, m.variance)
     return out

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from das.errors import InputError
 from das.evaluate.bias import clusters
-from das.evaluate.tally import Tally
+from das.evaluate.tally import ErrorTally
 from das.evaluate.theory import expected
 from das.model.budget import Mechanism
 from das.model.closed import Closed
@@ -101,7 +101,7 @@ class _Level:
         level, home = self.level, clusters(self.spine, self.level)
         n = int(home[-1]) + 1
         persons = int(self.true.count.sum())
-        noisy, post = Tally(n), Tally(n)
+        noisy, post = ErrorTally(n), ErrorTally(n)
         variances: dict[float, int] = {}
         for start, stop in self.spine.batches(level, query.answers):
             if is_measured:
@@ -125,7 +125,7 @@ class _Level:
         source = self.published.estimates
         if source is None or query.name not in source.queries(self.level):
             return
-        tally = Tally(int(home[-1]) + 1, real=True)
+        tally = ErrorTally(int(home[-1]) + 1, real=True)
         for a, b in chunks(0, self.true.units, query.answers):
             value, error = source.read(self.level, query.name, a, b)
             true = self.true.rows(a, b).answer(query)

@@ -30,7 +30,7 @@ CONFIDENCE = 0.95
 
 
 @dataclass(frozen=True, repr=False)
-class Interval(Closed):
+class ClusteredInterval(Closed):
     """A standard error, its clusters, and the interval at 95 %."""
 
     error: float
@@ -45,7 +45,7 @@ def clusters(spine: Spine, level: str) -> NDArray[np.int64]:
     return parent if int(parent[-1]) + 1 >= FAMILIES else np.arange(len(parent))
 
 
-def interval(total: NDArray[np.float64], size: NDArray[np.float64]) -> Interval | None:
+def interval(total: NDArray[np.float64], size: NDArray[np.float64]) -> ClusteredInterval | None:
     """From the sum of errors and the number of errors of each cluster; ``None`` with fewer than two clusters."""
     here = size > 0
     m = int(np.count_nonzero(here))
@@ -56,7 +56,7 @@ def interval(total: NDArray[np.float64], size: NDArray[np.float64]) -> Interval 
     mean = total.sum() / n
     error = float(np.sqrt(m / (m - 1) * ((total - mean * size) ** 2).sum()) / n)
     reach = half_width(error, m)
-    return Interval(error, float(mean) - reach, float(mean) + reach, m)
+    return ClusteredInterval(error, float(mean) - reach, float(mean) + reach, m)
 
 
 def half_width(error: float, m: int) -> float:

@@ -21,7 +21,7 @@ _QUANTILES = tuple(Fraction(p, 100) for p in (50, 90, 95, 99))
 PART = 256
 
 
-class Tally:
+class ErrorTally:
     """Errors of integers, or (``real``) of real numbers.
 
     Columns of the arrays are the classes of the true count: nearly all true counts of a block are 0, so class 0 is

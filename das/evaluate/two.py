@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from das.evaluate.accuracy import REASON, chunks
 from das.evaluate.bias import clusters
-from das.evaluate.tally import Tally
+from das.evaluate.tally import ErrorTally
 from das.model.confidential import Confidential
 from das.model.histogram import Histogram
 from das.model.query import Query
@@ -69,9 +69,9 @@ def _answers(spine: Spine, level: str, query: Query, *counts: Histogram) -> Iter
         yield *(h.rows(start, stop).answer(query) for h in counts), home[start:stop]
 
 
-def _tally(spine: Spine, level: str) -> Tally:
-    return Tally(int(clusters(spine, level)[-1]) + 1)
+def _tally(spine: Spine, level: str) -> ErrorTally:
+    return ErrorTally(int(clusters(spine, level)[-1]) + 1)
 
 
-def _all(tally: Tally, level: str, query: Query) -> ErrorRow:
+def _all(tally: ErrorTally, level: str, query: Query) -> ErrorRow:
     return next(tally.rows(level, query.name, "", 0, None))

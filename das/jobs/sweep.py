@@ -42,7 +42,7 @@ from das.release.estimating import Made, post_processed
 from das.report.sweep import sweep_page
 from das.spec import METHODS, RunSpec
 from das.stages import Stages
-from das.truth.measuring import Measured, begin, check_same, measure_release
+from das.truth.measuring import MeasuringRecord, begin, check_same, measure_release
 from das.truth.preparation import Prepared, prepare
 
 WARNING = (
@@ -176,7 +176,7 @@ def _rows(
     due = sorted((r for r in runs if not r.is_done), key=lambda r: not r.directory.ledger.exists())
     side_by_side = max(1, min(workers, len(due)))
     ahead = side_by_side if workers > 1 else 0
-    waiting: deque[tuple[_Run, Stages, Measured, Future[tuple[Made, Stages]]]] = deque()
+    waiting: deque[tuple[_Run, Stages, MeasuringRecord, Future[tuple[Made, Stages]]]] = deque()
     for run in due:
         stages = Stages()
         measured = _measured(run, prepared, stages, noise.get(run.noise))
@@ -189,7 +189,7 @@ def _rows(
         yield _finished(*waiting.popleft(), prepared)
 
 
-def _measured(run: _Run, prepared: Prepared, stages: Stages, noise: RunDirectory | None) -> Measured:
+def _measured(run: _Run, prepared: Prepared, stages: Stages, noise: RunDirectory | None) -> MeasuringRecord:
     """Measure, or take over the ``noise`` of a run that has, or go on with what an interrupted attempt has. Without a
     ledger nothing was drawn."""
     resume = run.directory.ledger.exists()
@@ -202,7 +202,7 @@ def _measured(run: _Run, prepared: Prepared, stages: Stages, noise: RunDirectory
 
 
 def _finished(
-    run: _Run, stages: Stages, measured: Measured, made: Future[tuple[Made, Stages]], prepared: Prepared
+    run: _Run, stages: Stages, measured: MeasuringRecord, made: Future[tuple[Made, Stages]], prepared: Prepared
 ) -> tuple[_Run, list[SweepRow]]:
     found, after = made.result()
     stages.done += after.done

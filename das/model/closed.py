@@ -20,10 +20,10 @@ class Closed:
         return f"<{type(self).__name__}: confidential>"
 
 
-class Rows(list[T]):
+class ClosedRows(list[T]):
     """A list that prints as its length alone.
 
-    >>> Rows([1.5, 2.5])
+    >>> ClosedRows([1.5, 2.5])
     <2 rows: confidential>
     """
 

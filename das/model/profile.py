@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 
 @dataclass(frozen=True, eq=False)
-class Column:
+class ColumnProfile:
     """``values`` are the distinct values but the empty one; row ``i`` has number ``index[i]`` of them, -1 for none."""
 
     name: str
@@ -27,17 +27,17 @@ class Column:
         """True if all values are whole numbers, none negative."""
         return bool(self.values) and all(v.isascii() and v.isdigit() and len(v) < 10 for v in self.values)
 
-    def nests_in(self, *coarse: Column) -> bool:
+    def nests_in(self, *coarse: ColumnProfile) -> bool:
         """True if each value occurs with one combination of those of ``coarse`` only."""
         pairs = np.unique(np.stack([self.index, *(c.index for c in coarse)]), axis=1)
         return pairs.shape[1] == len(np.unique(self.index))
 
 
 @dataclass(frozen=True, eq=False)
-class Profile:
+class InputProfile:
     """``encoding`` is that in which the file was read; ``path`` as it was given."""
 
     path: str
     encoding: str
     rows: int
-    columns: tuple[Column, ...] = field(repr=False)
+    columns: tuple[ColumnProfile, ...] = field(repr=False)

@@ -69,7 +69,7 @@ RTYPE = {"2": "housing unit", "3": "person in a housing unit", "4": "group-quart
 
 
 @dataclass(frozen=True)
-class Entry:
+class DictionaryLine:
     """One line."""
 
     universe: str
@@ -94,14 +94,15 @@ def text(spec: RunSpec, spine: Spine, assigned: Assigned) -> str:
     return out.getvalue()
 
 
-def entries(spec: RunSpec, spine: Spine, assigned: Assigned) -> list[Entry]:
+def entries(spec: RunSpec, spine: Spine, assigned: Assigned) -> list[DictionaryLine]:
     """Every line of the dictionary of a release."""
-    out = [Entry("", "file", name, "", "", says) for name, says in FILES]
+    out = [DictionaryLine("", "file", name, "", "", says) for name, says in FILES]
     out += [
-        Entry("", "column", "spine.parquet", c, "", says) for c, says in zip(spine_file.COLUMNS, SPINE, strict=True)
+        DictionaryLine("", "column", "spine.parquet", c, "", says)
+        for c, says in zip(spine_file.COLUMNS, SPINE, strict=True)
     ]
-    out += [Entry("", "column", areas.NAME, c, "", says) for c, says in zip(areas.COLUMNS, AREAS, strict=True)]
-    out += [Entry("", "code", "spine.parquet", "level", level, level_words(level)) for level in spine.levels]
+    out += [DictionaryLine("", "column", areas.NAME, c, "", says) for c, says in zip(areas.COLUMNS, AREAS, strict=True)]
+    out += [DictionaryLine("", "code", "spine.parquet", "level", level, level_words(level)) for level in spine.levels]
     for u in spec.universes:
         made_up = assigned.get(u.name, {})
         parts = [_schema(u), _measurements(u), _microdata(u, spine, spec)]
@@ -109,7 +110,7 @@ def entries(spec: RunSpec, spine: Spine, assigned: Assigned) -> list[Entry]:
             parts.append(_estimates(u))
         if spec.output.tables:
             parts.append(_tables(u, spine, made_up, spec.run.private))
-        out += [Entry(u.name, *line) for part in parts for line in part]
+        out += [DictionaryLine(u.name, *line) for part in parts for line in part]
     return out
 
 

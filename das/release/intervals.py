@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from das.estimate import margins
-from das.estimate.margins import UNKNOWN, Level
+from das.estimate.margins import UNKNOWN, LevelMargins
 from das.files.measurements.nmf import NmfReader
 from das.files.release.estimates import EstimateReader, folder_of
 from das.model.constraint import Bounds
@@ -33,7 +33,7 @@ class Intervals:
 
     release: Opened
     universe: Universe
-    _levels: dict[str, Level] = field(default_factory=dict, repr=False)
+    _levels: dict[str, LevelMargins] = field(default_factory=dict, repr=False)
 
     def read(
         self,
@@ -80,10 +80,12 @@ class Intervals:
             out |= {int(j): (name, int(first[j])) for j in np.flatnonzero(same)}
         return out
 
-    def _level(self, level: str) -> Level:
+    def _level(self, level: str) -> LevelMargins:
         if level not in self._levels:
             bounds = self._bounds[level]
-            self._levels[level] = Level.of(level, self.universe.schema, self._measured, bounds, self._partition(bounds))
+            self._levels[level] = LevelMargins.of(
+                level, self.universe.schema, self._measured, bounds, self._partition(bounds)
+            )
         return self._levels[level]
 
     def _partition(self, bounds: Bounds) -> Query | None:

@@ -18,7 +18,7 @@ from das.release.intervals import Intervals
 from das.release.post import Opened
 from das.report.answers import Answers, Shown, World, across, gather, read
 from das.report.facts import facts
-from das.report.release_figures import Measured
+from das.report.release_figures import ListedDraw
 from das.report.release_page import release_html
 from das.spec import Universe
 
@@ -70,10 +70,10 @@ def exact_queries(privacy: Mapping[str, Any], universe: str, levels: Sequence[st
     return {level: tuple(q for depth, q in said if depth >= i) for i, level in enumerate(levels)}
 
 
-def _draws(release: Opened, u: Universe) -> list[Measured]:
+def _draws(release: Opened, u: Universe) -> list[ListedDraw]:
     rows = [(r, u.schema.query(r.query)) for r in margins.table(u.plan)]
     return [
-        Measured(u.name, r.level, r.query, q.title, release.spine.units(r.level), q.answers,
+        ListedDraw(u.name, r.level, r.query, q.title, release.spine.units(r.level), q.answers,
                  float(r.cost / u.plan.cost), r.margin)
         for r, q in rows
     ]  # fmt: skip

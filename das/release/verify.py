@@ -61,7 +61,7 @@ def check(release: Path) -> list[dict[str, Any]]:
                 raise ReleaseError(f"{sorted(odd)[0]!r} is in the files or in the statement, not in both",
                                    where=f"{reader.root}, {level}", remedy=ALTERED)  # fmt: skip
     for line in lines:
-        _check_line(_Measured.foreign(line) if foreign else _Measured.ours(line), readers[line["universe"]])
+        _check_line(_Expected.foreign(line) if foreign else _Expected.ours(line), readers[line["universe"]])
     if not foreign:
         _check_sums(statement, Mechanism(statement["mechanism"]), release / "privacy.json")
         _check_book(statement, release)
@@ -69,7 +69,7 @@ def check(release: Path) -> list[dict[str, Any]]:
 
 
 @dataclass(frozen=True)
-class _Measured:
+class _Expected:
     """What the files must hold of one query at one level: ``measured`` of ``units`` units, each with ``answers``
     answers and a variance from ``least`` to ``most``."""
 
@@ -82,17 +82,17 @@ class _Measured:
     most: float
 
     @staticmethod
-    def ours(line: Mapping[str, Any]) -> _Measured:
+    def ours(line: Mapping[str, Any]) -> _Expected:
         gaussian = "sigma_sq" in line
         scale = Fraction(line["sigma_sq" if gaussian else "scale"])
         v = discrete_gaussian.variance(scale) if gaussian else discrete_laplace.variance(scale)
         v = max(v, float(np.finfo(np.float32).tiny))
-        return _Measured(line["level"], line["query"], line["units"], line["units"], line["answers"], v, v)
+        return _Expected(line["level"], line["query"], line["units"], line["units"], line["answers"], v, v)
 
     @staticmethod
-    def foreign(line: Mapping[str, Any]) -> _Measured:
+    def foreign(line: Mapping[str, Any]) -> _Expected:
         v = line["variance"]
-        return _Measured(line["level"], line["query"], line["units"], line["of_units"], line["answers"], v["least"],
+        return _Expected(line["level"], line["query"], line["units"], line["of_units"], line["answers"], v["least"],
                          v["most"])  # fmt: skip
 
 
@@ -289,7 +289,7 @@ def _check_book(statement: Mapping[str, Any], release: Path) -> None:
                            where=release / "privacy.json", remedy=ALTERED)  # fmt: skip
 
 
-def _check_line(said: _Measured, reader: nmf.NmfReader) -> None:
+def _check_line(said: _Expected, reader: nmf.NmfReader) -> None:
     where = f"{reader.root}, {said.level}, {said.query}"
     if (units := reader.spine.units(said.level)) != said.units:
         raise ReleaseError(f"{units} units, the statement says {said.units}", where=where, remedy=ALTERED)

@@ -35,7 +35,7 @@ _MARKS = ("o", "s", "^", "D", "v", "P", "X", "*")
 
 
 @dataclass(frozen=True)
-class Measured:
+class ListedDraw:
     """One draw as the page lists it. ``title`` is the query in words; ``share`` is that of the budget of its universe; ``margin`` at 95 %."""
 
     universe: str
@@ -49,7 +49,7 @@ class Measured:
 
 
 @mpl.rc_context(STYLE)
-def budget(draws: Sequence[Measured]) -> list[str]:
+def budget(draws: Sequence[ListedDraw]) -> list[str]:
     """Two panels: the share of each query in the budget, and that of each level."""
     out = []
     for by, name in (("query", "bq"), ("level", "bl")):
@@ -69,7 +69,7 @@ def budget(draws: Sequence[Measured]) -> list[str]:
 
 
 @mpl.rc_context(STYLE)
-def scales(draws: Sequence[Measured]) -> str:
+def scales(draws: Sequence[ListedDraw]) -> str:
     """The margin of every measurement: a row for each query, a mark for each level."""
     queries = list(dict.fromkeys(d.query for d in _ordered(draws)))
     levels = list(dict.fromkeys(d.level for d in draws))
@@ -90,7 +90,7 @@ def scales(draws: Sequence[Measured]) -> str:
     return svg(fig, "scales", "Margin of error of every measured query, by level")
 
 
-def _titles(draws: Sequence[Measured], queries: Sequence[str]) -> list[str]:
+def _titles(draws: Sequence[ListedDraw], queries: Sequence[str]) -> list[str]:
     title = {d.query: d.title for d in draws}
     return [title[q] for q in queries]
 
@@ -100,7 +100,7 @@ def _rows(words: Sequence[str]) -> float:
     return sum(0.13 + 0.13 * (1 + w.count("\n")) for w in words)
 
 
-def _ordered(draws: Sequence[Measured]) -> list[Measured]:
+def _ordered(draws: Sequence[ListedDraw]) -> list[ListedDraw]:
     """Queries of few answers first."""
     return sorted(draws, key=lambda d: d.answers)
 

@@ -15,7 +15,7 @@ from das.model.universe import PERSONS, called
 from das.report import lookup, release_figures
 from das.report.answers import SMALL, Answers, Shown
 from das.report.facts import Facts
-from das.report.release_figures import Measured
+from das.report.release_figures import ListedDraw
 from das.report.template import environment
 
 #: Levels with no more units than this have them all listed.
@@ -25,7 +25,7 @@ OUTSIDE = "\u2691 outside "
 
 
 def release_html(
-    shown: Shown, facts: Facts, draws: Mapping[str, Sequence[Measured]], *, says: Sequence[str] = (),
+    shown: Shown, facts: Facts, draws: Mapping[str, Sequence[ListedDraw]], *, says: Sequence[str] = (),
     privacy_page: bool = False, worse: Sequence[Any] = (),
 ) -> str:  # fmt: skip
     """``draws`` are the measurements by universe; ``says`` what a reader of the privacy statement must know;
@@ -55,7 +55,7 @@ def release_html(
     )
 
 
-def _grid(draws: Sequence[Measured]) -> dict[str, Any]:
+def _grid(draws: Sequence[ListedDraw]) -> dict[str, Any]:
     """Queries down, those of few answers first, levels across."""
     levels = list(dict.fromkeys(d.level for d in draws))
     queries = {d.query: d.answers for d in sorted(draws, key=lambda d: d.answers)}

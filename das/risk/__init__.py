@@ -1,7 +1,7 @@
 """What an intruder learns from published counts.
 
 One count: :mod:`das.risk.one_level`. The same bit in several counts: :mod:`das.risk.joint`. The levels above:
-:mod:`das.risk.hierarchy`, on the exact sums of :mod:`das.risk.chain`. The unique persons of a run:
+:mod:`das.risk.hierarchy`, on the exact sums of :mod:`das.risk.recursion`. The unique persons of a run:
 :mod:`das.risk.exposure`. Everybody's record from the published tables: :mod:`das.risk.table_attack`.
 """
 
@@ -16,7 +16,7 @@ from das.risk.one_level import (
     ratio,
     release_probability,
 )
-from das.risk.priors import Point, Uniform, UpperPrior, Weights
+from das.risk.priors import Point, Uniform, UpperPrior, WeightedPrior
 
 __all__ = [
     "Decisions",
@@ -24,7 +24,7 @@ __all__ = [
     "Truth",
     "Uniform",
     "UpperPrior",
-    "Weights",
+    "WeightedPrior",
     "decision_map",
     "decision_probability",
     "decisions",

@@ -14,10 +14,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from das.errors import InputError
 from das.model.budget import Mechanism, Neighbours
-from das.risk.chain import MOST_VALUES
 from das.risk.hierarchy import UNBOUNDED, LogOdds, Method, log_odds_given, two_levels
 from das.risk.noise import NEAR, TIE, Noise, Number, log_odds
 from das.risk.priors import Ints, UpperPrior
+from das.risk.recursion import MOST_VALUES
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 r"""The intruder who also looks one level up, or several (Kazan and Reiter 2022, sections 3.2 and 4.3; S4).
 
 Given everything but :math:`x_1^*`, the two hypotheses have weights :math:`S(k)` and :math:`S(k+1)`
-(:mod:`das.risk.chain`), and :math:`x_1^*` multiplies their odds by :math:`e^{r_1(2u-1)}`. So
+(:mod:`das.risk.recursion`), and :math:`x_1^*` multiplies their odds by :math:`e^{r_1(2u-1)}`. So
 
 .. math:: \operatorname{logit} P[X_1 = k + 1 \mid D] =
           \operatorname{logit} p + r_1(2u - 1) + \log \frac{S(k+1)}{S(k)} :
@@ -30,9 +30,9 @@ from scipy.special import expit
 
 from das.errors import InputError
 from das.model.budget import Neighbours
-from das.risk.chain import Levels, Table, table
 from das.risk.noise import Floats, Number, log_odds, rates
 from das.risk.priors import Ints, Uniform, UpperPrior
+from das.risk.recursion import Levels, LogWeights, log_weights
 
 Method = Literal["exact", "gibbs-unconstrained"]
 METHODS: tuple[Method, ...] = ("exact", "gibbs-unconstrained")
@@ -110,7 +110,7 @@ def upper_posterior(
 ) -> tuple[Ints, Floats]:
     """The values of X2 that were summed over, and ``P[X2 = value | D]`` (the paper's Table 7)."""
     levels = two_levels(rho1, rho2, d, upper, neighbours)
-    summed = table(levels, [np.array([x2])], [np.array([y1])], known)
+    summed = log_weights(levels, [np.array([x2])], [np.array([y1])], known)
     pi = expit(_log_odds(summed, levels, [np.array([y1])], prior, known, method)(np.array([x1 - float(known)])))
     given = _conditional(summed)
     return summed.values[0], ((1 - pi)[:, None] * given[:, 0] + pi[:, None] * given[:, 1])[0]
@@ -124,10 +124,12 @@ def log_odds_given(
     levels: Levels, x: Sequence[Ints], y: Sequence[Ints], prior: Number, known: int, method: Method
 ) -> LogOdds:
     """The log-odds as a function of u, for the rest of the data (arrays of shape ``(data,)``)."""
-    return _log_odds(table(levels, x, y, known), levels, y, prior, known, method)
+    return _log_odds(log_weights(levels, x, y, known), levels, y, prior, known, method)
 
 
-def _log_odds(summed: Table, levels: Levels, y: Sequence[Ints], prior: Number, known: int, method: Method) -> LogOdds:
+def _log_odds(
+    summed: LogWeights, levels: Levels, y: Sequence[Ints], prior: Number, known: int, method: Method
+) -> LogOdds:
     if method not in METHODS:
         raise InputError(f"there is no method {method!r}", where="risk", remedy=f"use {' or '.join(METHODS)}")
     odds, rate, totals = float(log_odds(prior)), levels.rates[0], summed.totals()
@@ -153,7 +155,7 @@ def _log_odds(summed: Table, levels: Levels, y: Sequence[Ints], prior: Number, k
     return stationary
 
 
-def _conditional(summed: Table) -> Floats:
+def _conditional(summed: LogWeights) -> Floats:
     """``P[X2 | X1]``, shape ``(data, 2, window)``; zeros where X1 is impossible."""
     totals = summed.totals()[..., None]
     return np.exp(summed.log - np.where(np.isfinite(totals), totals, 0.0))

@@ -69,7 +69,7 @@ class Point:
 
 
 @dataclass(frozen=True)
-class Weights:
+class WeightedPrior:
     """A user's own: ``P[X' = j] ∝ weights[j]``, cut to ``j >= x`` and scaled to sum to 1 there."""
 
     weights: Sequence[float]

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from das.errors import InputError
 from das.model.closed import Closed
 from das.model.histogram import Histogram
-from das.risk.table_attack import Guess, count_at
+from das.risk.table_attack import GuessedRecords, count_at
 
 #: Parts of the guesses, surest first, whose precision is told.
 PARTS = (0.01, 0.05, 0.1, 0.25, 0.5, 1.0)
@@ -38,12 +38,12 @@ class Score(Closed):
     claims_right: float
 
 
-def hits(truth: Histogram, guess: Guess) -> NDArray[np.bool_]:
+def hits(truth: Histogram, guess: GuessedRecords) -> NDArray[np.bool_]:
     """Which records of the guess are there: the n-th of its cell is, if the unit has n or more."""
     return guess.nth <= count_at(truth, guess.unit, guess.cell)
 
 
-def score(truth: Histogram, guess: Guess, parts: Sequence[float] = PARTS) -> Score:
+def score(truth: Histogram, guess: GuessedRecords, parts: Sequence[float] = PARTS) -> Score:
     """Hold a guess against the truth. Surest first; where equally sure, in the order of units.
 
     Raises:

@@ -72,7 +72,7 @@ class Tables:
 
 
 @dataclass(frozen=True, eq=False)
-class Guess:
+class GuessedRecords:
     """Records, block by block and surest first: the ``nth`` (from 1) of its ``cell`` in ``unit``."""
 
     unit: Ints
@@ -155,7 +155,7 @@ class _Pairs:
     persons: Ints
 
 
-def guess(tables: Tables, spine: Spine, variance: float | None) -> Guess:
+def guess(tables: Tables, spine: Spine, variance: float | None) -> GuessedRecords:
     """The best guess of everybody's record in the units of the lowest level. ``variance`` is that of a published
     count; 0 takes the tables at face value, ``None`` is the baseline."""
     if variance == 0:
@@ -244,7 +244,7 @@ def _tails(pairs: _Pairs, part: Ints, first: Ints, last: Ints, variance: float |
     return above[:, 1:] / above[:, :1]
 
 
-def _housed(tables: Tables, unit: Ints, trait: Ints, chance: Floats) -> Guess:
+def _housed(tables: Tables, unit: Ints, trait: Ints, chance: Floats) -> GuessedRecords:
     """Dwellings for the records, which come unit by unit and surest first."""
     q = tables.dwellings[unit]
     order = np.argsort(-q, axis=1, kind="stable")
@@ -258,7 +258,7 @@ def _housed(tables: Tables, unit: Ints, trait: Ints, chance: Floats) -> Guess:
     order = np.lexsort((-chance, cell, unit))
     nth = np.empty(len(unit), dtype=np.int64)
     nth[order] = _rank(unit[order] * (int(tables.cell.max(initial=0)) + 1) + cell[order]) + 1
-    return Guess(unit, cell, nth, chance)
+    return GuessedRecords(unit, cell, nth, chance)
 
 
 # --- arrays --------------------------------------------------------------------------------------------------

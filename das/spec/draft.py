@@ -7,14 +7,14 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 
 from das.errors import SpecError
-from das.model.profile import Column, Profile
+from das.model.profile import ColumnProfile, InputProfile
 from das.model.schema import Attribute
 from das.spec.guess import Guess
 
 UNKNOWN = ("unknown", "missing", "not-stated")
 
 
-def draft(table: Profile, found: Guess, name: str) -> str:
+def draft(table: InputProfile, found: Guess, name: str) -> str:
     """The whole configuration, commented."""
     return "\n".join([*_head(table, name), *_data(table, found), *_schema(found), *_measured(found)]) + "\n"
 
@@ -28,9 +28,9 @@ def _key(name: str) -> str:
     return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _text(name)
 
 
-def _named(columns: Sequence[Column], name: Callable[[str], str]) -> dict[str, Column]:
+def _named(columns: Sequence[ColumnProfile], name: Callable[[str], str]) -> dict[str, ColumnProfile]:
     """Columns by the names that the configuration gives them, each another."""
-    out: dict[str, Column] = {}
+    out: dict[str, ColumnProfile] = {}
     for c in columns:
         first = new = name(c.name)
         number = 2
@@ -54,16 +54,16 @@ def _attribute(name: str) -> str:
         return f"{clean}_"
 
 
-def _levels(c: Column) -> list[str]:
+def _levels(c: ColumnProfile) -> list[str]:
     values = sorted(c.values, key=int) if c.whole else list(c.values)
     return [*values, *([_unknown(c)] if c.empty else [])]
 
 
-def _unknown(c: Column) -> str:
+def _unknown(c: ColumnProfile) -> str:
     return next(u for u in (*UNKNOWN, "none-of-these") if u not in c.values)
 
 
-def _head(table: Profile, name: str) -> Iterator[str]:
+def _head(table: InputProfile, name: str) -> Iterator[str]:
     yield f"# Drafted from {table.path.replace(chr(10), ' ')}: {table.rows:,} rows. Check every line before you rely on it."
     yield "# `das check` prints what it costs and how exact it is; docs/own-data.md explains each part."
     yield ""
@@ -72,7 +72,7 @@ def _head(table: Profile, name: str) -> Iterator[str]:
     yield "# seed = 7      # makes a run repeatable AND NOT PRIVATE: for trying out only"
 
 
-def _data(table: Profile, found: Guess) -> Iterator[str]:
+def _data(table: InputProfile, found: Guess) -> Iterator[str]:
     yield from ("", "[data]", 'reader = "table"', f"path = [{_text(table.path)}]")
     if table.encoding != "utf-8":
         yield f"encoding = {_text(table.encoding)}"

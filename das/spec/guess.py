@@ -16,7 +16,7 @@ from itertools import pairwise
 import numpy as np
 
 from das.errors import InputError
-from das.model.profile import Column, Profile
+from das.model.profile import ColumnProfile, InputProfile
 
 #: Names of columns of places, from the top down: words of a rank may stand for one another.
 RANKS = (
@@ -56,16 +56,16 @@ FEW, AGES, CELLS = 60, 130, 20_000
 class Guess:
     """What each column was taken for; ``said`` is what to check, in words."""
 
-    geography: list[Column] = field(default_factory=list)
-    areas: list[Column] = field(default_factory=list)
-    names: dict[str, Column] = field(default_factory=dict)  #: by the column of the places that they are names of
+    geography: list[ColumnProfile] = field(default_factory=list)
+    areas: list[ColumnProfile] = field(default_factory=list)
+    names: dict[str, ColumnProfile] = field(default_factory=dict)  #: by the column of the places that they are names of
     within_parent: bool = False
-    count: Column | None = None
-    attributes: list[Column] = field(default_factory=list)
+    count: ColumnProfile | None = None
+    attributes: list[ColumnProfile] = field(default_factory=list)
     left: dict[str, str] = field(default_factory=dict)  #: column, and why it is not used
 
 
-def guess(table: Profile, geography: Sequence[str] = ()) -> Guess:
+def guess(table: InputProfile, geography: Sequence[str] = ()) -> Guess:
     """``geography`` names the columns of the places, from the top down, where that is not to be guessed.
 
     Raises :class:`InputError` where no column is one of places, or none an attribute.
@@ -99,7 +99,7 @@ def _word(name: str) -> str:
     return re.sub(r"[^a-z0-9]+", "_", "".join(c for c in plain if not unicodedata.combining(c))).strip("_")
 
 
-def _words(c: Column) -> set[str]:
+def _words(c: ColumnProfile) -> set[str]:
     return set(_word(c.name).split("_"))
 
 
@@ -115,7 +115,7 @@ def _rank(name: str) -> int | None:
     return None
 
 
-def _look_like_places(columns: Sequence[Column], rows: int) -> list[Column]:
+def _look_like_places(columns: Sequence[ColumnProfile], rows: int) -> list[ColumnProfile]:
     """From the top down: by rank, and by number of values."""
     named = [c for c in columns if _rank(c.name) is not None]
     many = [c for c in columns if c not in named and FEW < len(c.values) <= rows // 2 and not _ages(c)]
@@ -124,7 +124,7 @@ def _look_like_places(columns: Sequence[Column], rows: int) -> list[Column]:
     return sorted(chosen, key=lambda c: (last if (r := _rank(c.name)) is None else r, len(c.values)))
 
 
-def _places(out: Guess, chosen: list[Column], *, asked: bool) -> None:
+def _places(out: Guess, chosen: list[ColumnProfile], *, asked: bool) -> None:
     """The chain of levels; what cuts across it is an area."""
     if not chosen:
         raise InputError("no column looks like one of places", where="--from",
@@ -157,7 +157,7 @@ def _places(out: Guess, chosen: list[Column], *, asked: bool) -> None:
     _across(out, across)
 
 
-def _across(out: Guess, columns: Sequence[Column]) -> None:
+def _across(out: Guess, columns: Sequence[ColumnProfile]) -> None:
     """Areas, if every place of the lowest level lies in one of each."""
     lowest = out.geography if out.within_parent else out.geography[-1:]
     for c in columns:
@@ -168,7 +168,7 @@ def _across(out: Guess, columns: Sequence[Column]) -> None:
             out.left[c.name] = "it is no level of the tree, and its areas are not made of whole places"
 
 
-def _of_places(out: Guess, columns: Sequence[Column], rows: int) -> None:
+def _of_places(out: Guess, columns: Sequence[ColumnProfile], rows: int) -> None:
     """Names of places, and other things that are the same for all of a place."""
     levels = {c.name: _combined(out.geography[: i + 1] if out.within_parent else [c])
               for i, c in enumerate(out.geography)}  # fmt: skip
@@ -186,22 +186,22 @@ def _of_places(out: Guess, columns: Sequence[Column], rows: int) -> None:
             out.areas.append(c)
 
 
-def _combined(columns: Sequence[Column]) -> Column:
+def _combined(columns: Sequence[ColumnProfile]) -> ColumnProfile:
     """One whose values are the combinations of theirs."""
     index = np.unique(np.stack([c.index for c in columns]), axis=1, return_inverse=True)[1]
-    return Column("", (), np.asarray(index, dtype=np.int64).ravel())
+    return ColumnProfile("", (), np.asarray(index, dtype=np.int64).ravel())
 
 
-def _longest(columns: Sequence[Column]) -> list[Column]:
+def _longest(columns: Sequence[ColumnProfile]) -> list[ColumnProfile]:
     """The longest chain that ends in the last column, each nested in the one before."""
-    best: dict[str, list[Column]] = {}
+    best: dict[str, list[ColumnProfile]] = {}
     for i, fine in enumerate(columns):
         above = [best[c.name] for c in columns[:i] if fine.nests_in(c)]
         best[fine.name] = [*max(above, key=len, default=[]), fine]
     return best[columns[-1].name]
 
 
-def _attributes(out: Guess, columns: Sequence[Column]) -> None:
+def _attributes(out: Guess, columns: Sequence[ColumnProfile]) -> None:
     cells = 1
     for c in columns:
         if c.name in out.left:
@@ -221,5 +221,5 @@ def _attributes(out: Guess, columns: Sequence[Column]) -> None:
                          remedy="group the values of a column")  # fmt: skip
 
 
-def _ages(c: Column) -> bool:
+def _ages(c: ColumnProfile) -> bool:
     return c.whole and len(c.values) <= AGES and int(max(c.values, key=int)) < 200

@@ -18,7 +18,7 @@ from das.files.release.estimates import EstimateReader, folder_of
 from das.files.run import errors_csv, truth
 from das.files.run.run_directory import RunDirectory
 from das.model.areas import Areas
-from das.model.closed import Closed, Rows
+from das.model.closed import Closed, ClosedRows
 from das.model.confidential import Confidential
 from das.model.histogram import Histogram
 from das.model.result import ErrorRow, ImpossibleRow, TableRow
@@ -52,7 +52,7 @@ def assess(spec: RunSpec, directory: RunDirectory, run: Assessed, progress: Prog
         progress.stage(f"evaluate {u.name}", None)
         source = nmf.NmfReader(directory.nmf(u.name), run.spine)
         held = Published(source, u.plan.mechanism, run.published[u.name], _estimates(directory, u, run.spine))
-        rows[u.name] = Rows(evaluate(run.truth[u.name], held, run.spine, u.schema))
+        rows[u.name] = ClosedRows(evaluate(run.truth[u.name], held, run.spine, u.schema))
         tabulated = tables_of(u, said.assigned(u.name))
         tables += evaluate_tables(run.truth[u.name], run.published[u.name], run.spine, tabulated, run.areas)
         errors_csv.write(directory.errors_of(u.name), rows[u.name], private=spec.run.private)

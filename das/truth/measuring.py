@@ -34,7 +34,7 @@ from das.truth.preparation import Prepared
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuringRecord:
     """What the measuring of a run leaves for its end: when it began, its randomness, and its privacy statement."""
 
     began: datetime
@@ -71,7 +71,7 @@ def measure_release(
     stages: Stages,
     progress: Progress,
     accept_spent: bool = False,
-) -> Measured:
+) -> MeasuringRecord:
     """Noisy measurements and their privacy statement, in a folder that has begun; what it has already, stands."""
     began = datetime.now(UTC)
     noise = _entropy(spec)
@@ -80,7 +80,7 @@ def measure_release(
     said = statement(spec.terms, Drawn(events, lost), invariants(prepared.constraints), noise.name, noise.private,
                      prepared.notes, assigned=prepared.assigned)  # fmt: skip
     privacy = seal(directory.release, said, spec.run.name, LedgerFile(directory.ledger).attempts())
-    return Measured(began, noise.name, noise.private, privacy)
+    return MeasuringRecord(began, noise.name, noise.private, privacy)
 
 
 _REMEDY = "resume with what the run began with, or start another in a new folder"

@@ -9,7 +9,7 @@ import pytest
 
 from das.accounting import Composition, delta, epsilon
 from das.accounting.atoms import Atoms
-from das.accounting.profile import Profile
+from das.accounting.profile import PrivacyProfile
 from das.accounting.saddle import saddle
 from tests.accounting.oracle_convolution import Convolution
 
@@ -82,4 +82,4 @@ def test_only_few_draws_off_a_lattice() -> None:
     assert Atoms.of(Composition.of([(Fraction(3), 2)]), Fraction(1)) is None
     assert Atoms.of(Composition.of([*APART, (Fraction(10**6), 1)]), Fraction(1)) is None
     assert Atoms.of(Composition.of(APART), Fraction(80)) is None  # delta is about 1e-2000
-    assert not isinstance(Profile(Composition.of(APART), certify=True)._contour(Fraction(1)), Atoms)
+    assert not isinstance(PrivacyProfile(Composition.of(APART), certify=True)._contour(Fraction(1)), Atoms)

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from das.accounting import Composition
-from das.accounting.contour import Contour, Interval
-from das.accounting.profile import Profile
+from das.accounting.contour import Contour, LogDelta
+from das.accounting.profile import PrivacyProfile
 from tests.accounting.oracle_convolution import Convolution
 from tests.oracles import as_mpf
 
@@ -25,11 +25,11 @@ def truth() -> Convolution:
     return Convolution(PAIRS)
 
 
-def plain(contour: Contour) -> Interval:
+def plain(contour: Contour) -> LogDelta:
     return contour.log_delta(EPS)
 
 
-def proved(contour: Contour) -> Interval:
+def proved(contour: Contour) -> LogDelta:
     pytest.importorskip("flint", reason="python-flint, the extra 'certify', is not installed")
     from das.accounting.certificate import log_delta
 
@@ -46,7 +46,7 @@ def made(monkeypatch: pytest.MonkeyPatch, **changed: object) -> Contour:
 @pytest.mark.parametrize("bounds", [plain, proved])
 @pytest.mark.parametrize("period", [4, 5, 8, 12])
 def test_aliases(
-    monkeypatch: pytest.MonkeyPatch, truth: Convolution, period: int, bounds: Callable[[Contour], Interval]
+    monkeypatch: pytest.MonkeyPatch, truth: Convolution, period: int, bounds: Callable[[Contour], LogDelta]
 ) -> None:
     """With a short period the sum is too large by the aliases, which the lower end takes off."""
     contour = made(monkeypatch, _period=lambda self: Fraction(period))
@@ -71,7 +71,7 @@ def test_aliases(
 @pytest.mark.parametrize("bounds", [plain, proved])
 @pytest.mark.parametrize("tau", [2.0, 4.0, 8.0])
 def test_dropped_nodes(
-    monkeypatch: pytest.MonkeyPatch, truth: Convolution, tau: float, bounds: Callable[[Contour], Interval]
+    monkeypatch: pytest.MonkeyPatch, truth: Convolution, tau: float, bounds: Callable[[Contour], LogDelta]
 ) -> None:
     contour = made(monkeypatch, tau=tau)
     found, exact = bounds(contour), truth.delta(EPS)
@@ -108,5 +108,5 @@ def test_the_interval_holds_wherever_the_nodes_end(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr("das.accounting.contour.MANY", 0)
     for nodes in (10, 300, 3_000):
         monkeypatch.setattr("das.accounting.contour.NODES", nodes)
-        found = Profile(Composition.of(PAIRS)).log_delta(EPS)
+        found = PrivacyProfile(Composition.of(PAIRS)).log_delta(EPS)
         assert mpmath.exp(found.low) <= truth.delta(EPS) <= mpmath.exp(found.high)

@@ -9,9 +9,9 @@ import mpmath
 import pytest
 
 from das.accounting import Composition, delta, epsilon
-from das.accounting.contour import Contour, Interval
+from das.accounting.contour import Contour, LogDelta
 from das.accounting.faint import Faint, split
-from das.accounting.profile import Profile
+from das.accounting.profile import PrivacyProfile
 from tests.accounting.oracle_convolution import Convolution
 
 
@@ -66,8 +66,8 @@ class Silent:
     def __init__(self, c: float, centre: Fraction) -> None:
         self.centre, self.c, self.width = centre, c, 1.0
 
-    def log_delta(self, eps: Fraction) -> Interval:
-        return Interval(-1e9, -1.0, 0.0)
+    def log_delta(self, eps: Fraction) -> LogDelta:
+        return LogDelta(-1e9, -1.0, 0.0)
 
 
 @pytest.mark.parametrize("pairs", [[(Fraction(2), 2), (Fraction(200), 1)], [(Fraction(1, 3), 1), (Fraction(60), 1)]])
@@ -77,7 +77,7 @@ def test_both_ends_hold_the_oracle(monkeypatch: pytest.MonkeyPatch, pairs: list[
     monkeypatch.setattr("das.accounting.faint.SHARE", Fraction(1, 50))
     whole, truth = Composition.of(pairs), Convolution(pairs)
     others, faint = split(whole)
-    alone, below, near = Profile(others), 0, 0
+    alone, below, near = PrivacyProfile(others), 0, 0
     for eps in (whole.rho * k / 6 for k in range(13)):
         bounded = Faint(Silent(1.0, eps), alone, faint)  # type: ignore[arg-type]
         exact, found = mpmath.log(truth.delta(eps)), bounded.log_delta(eps)

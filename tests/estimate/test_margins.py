@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.stats import binom
 
 from das.estimate import margins
-from das.estimate.margins import UNKNOWN, Level
+from das.estimate.margins import UNKNOWN, LevelMargins
 from das.geography.invariants import exact_bounds
 from das.model.budget import Mechanism
 from das.model.constraint import Bounds
@@ -72,7 +72,7 @@ def some_columns(schema: Schema, rng: np.random.Generator) -> NDArray[np.bool_]:
     return np.vstack([*(dense(schema, q) for q in queries), rng.random((6, schema.cells)) < 0.5]).astype(bool)
 
 
-def oracle(level: Level, held: Held, columns: NDArray[np.bool_], unit: int) -> tuple[Array, Array]:
+def oracle(level: LevelMargins, held: Held, columns: NDArray[np.bool_], unit: int) -> tuple[Array, Array]:
     """One unit: a KKT system over the cells that it may hold, by a pseudo-inverse; a column is determined if it is in the
     row space of everything together."""
     schema, bounds = level.schema, level.bounds
@@ -113,7 +113,7 @@ def test_it_is_dense_generalised_least_squares(case: tuple[Schema, tuple[str, ..
     columns = some_columns(schema, rng)
     undetermined = 0
     for name in world.spine.levels:
-        level = Level.of(name, schema, Memory(held), bounds[name], partition)
+        level = LevelMargins.of(name, schema, Memory(held), bounds[name], partition)
         assert tuple(level.queries) == names
         n = world.spine.units(name)
         value, error = level.read(Memory(held), columns, 0, n)
@@ -136,7 +136,7 @@ def test_what_is_known_exactly_comes_out_exactly() -> None:
     bounds, partition = known(world, "sex * home")
     held = measured(world, ("detailed",), rng)
     for name in world.spine.levels:
-        level = Level.of(name, GROUPED, Memory(held), bounds[name], partition)
+        level = LevelMargins.of(name, GROUPED, Memory(held), bounds[name], partition)
         for query in map(GROUPED.query, ("total", "sex", "home", "sex * home")):
             columns = dense(GROUPED, query).astype(bool)
             value, margin = margins.whole(
@@ -152,7 +152,7 @@ def test_variances_twenty_powers_of_ten_apart_lose_neither_answers_nor_digits() 
     world = random_world(rng, PLAIN, random_spine(rng, 1, 1))
     variance = {"age": 1e-20, "race": 1.0, "detailed": 1e18}
     held = {("L0", q): (world.truth["L0"].answer(PLAIN.query(q)), np.array([v])) for q, v in variance.items()}
-    level = Level.of("L0", PLAIN, Memory(held), world.bounds()["L0"])
+    level = LevelMargins.of("L0", PLAIN, Memory(held), world.bounds()["L0"])
     _, error = level.read(Memory(held), np.eye(PLAIN.cells, dtype=bool), 0, 1)
     assert np.isfinite(error).all()
     assert (error > 1e8).all()  # six cells, of which the margins leave two free
@@ -166,7 +166,7 @@ def test_of_a_very_large_schema_each_column_has_its_best_measurement(monkeypatch
     world = random_world(rng, GROUPED, random_spine(rng, 1, 1))
     held = {("L0", q): (world.truth["L0"].answer(GROUPED.query(q)), np.array([v]))
             for q, v in {"total": 9.0, "race * sex": 4.0, "sex": 5.0}.items()}  # fmt: skip
-    level = Level.of("L0", GROUPED, Memory(held), world.bounds()["L0"])
+    level = LevelMargins.of("L0", GROUPED, Memory(held), world.bounds()["L0"])
     for query, variance in {"total": 9.0, "sex": 5.0, "white": None, "race": 8.0, "home": np.nan}.items():
         wanted = GROUPED.query(query)
         value, error = level.read(Memory(held), dense(GROUPED, wanted).astype(bool), 0, 1)
@@ -204,7 +204,7 @@ def test_intervals_cover_as_they_say_and_another_sigma_would_be_noticed(mechanis
         )
     free = np.zeros((n, 3), dtype=np.int64)
     bounds = Bounds(SMALL.level_of("home"), free, free + 10**6, None, SMALL.possible)
-    level = Level.of("L", SMALL, Memory(held), bounds)
+    level = LevelMargins.of("L", SMALL, Memory(held), bounds)
     columns = np.vstack([dense(SMALL, SMALL.query(q)) for q in ("total", "age", "home * race", "race")]).astype(bool)
     value, error = level.read(Memory(held), columns, 0, n)
     single = np.sqrt([held["L", "detailed"][1][0] * c.sum() for c in columns & SMALL.possible])

@@ -310,7 +310,7 @@ def test_a_pass_without_the_cells_is_solved_over_what_its_queries_tell_apart(
 ) -> None:
     """Crossed margins of many cells: their answers fit the measurements as well as any counts do."""
     from das.estimate import family as module
-    from das.estimate.family import Answers, Family
+    from das.estimate.family import Family, NoisyAnswers
     from das.model.schema import Attribute
 
     schema = Schema("mine", tuple(Attribute(n, tuple(map(str, range(k)))) for n, k in (("a", 4), ("b", 5), ("c", 9))))
@@ -322,7 +322,7 @@ def test_a_pass_without_the_cells_is_solved_over_what_its_queries_tell_apart(
     queries = {name: schema.query(name) for name in ("a", "b")}
     answers = {name: np.stack([np.bincount(q.index, weights=t) for t in true]) for name, q in queries.items()}
     measured = {
-        name: Answers(queries[name], (v + random.normal(0, 3, v.shape)).round().astype(np.int64), np.full(3, 9.0))
+        name: NoisyAnswers(queries[name], (v + random.normal(0, 3, v.shape)).round().astype(np.int64), np.full(3, 9.0))
         for name, v in answers.items()
     }
     held = true.sum(axis=0) if parent else None

@@ -13,7 +13,7 @@ import pytest
 
 import das
 from das.files.run.run_directory import RunDirectory
-from das.model.closed import Closed, Rows
+from das.model.closed import Closed, ClosedRows
 from das.model.confidential import Confidential
 from das.model.histogram import Histogram
 from das.model.records import Blocks, Extract, Records
@@ -68,7 +68,7 @@ def test_what_a_run_returns_is_a_line() -> None:
     assert "runs/one" in repr(outcome)
     assert len(repr(outcome)) < 200
     assert not any(x in repr(outcome) for x in ("98765", "12345", "Block"))
-    assert repr(Rows(outcome.rows["persons"])) == "<9000 rows: confidential>"
+    assert repr(ClosedRows(outcome.rows["persons"])) == "<9000 rows: confidential>"
     assert repr(outcome.rows["persons"][0]) == "<ErrorRow: confidential>"
     assert "private=True" in repr(outcome)
 

@@ -14,9 +14,9 @@ from mpmath import mpf
 from das import risk
 from das.errors import InputError
 from das.model.budget import Neighbours
-from das.risk import Point, Uniform, Weights, chain
-from das.risk.chain import Levels
+from das.risk import Point, Uniform, WeightedPrior, recursion
 from das.risk.hierarchy import METHODS, Method
+from das.risk.recursion import Levels
 from tests.risk import oracle
 from tests.risk.oracle import RHO1, RHO2
 
@@ -72,7 +72,7 @@ def as_weight(prior: risk.UpperPrior) -> oracle.Weight:
     """The same prior, written down again."""
     if isinstance(prior, Point):
         return lambda x, upper: mpf(upper == prior.at)
-    if isinstance(prior, Weights):
+    if isinstance(prior, WeightedPrior):
         w = [mpf(v) for v in prior.weights]
         return lambda x, upper: w[upper] / mpmath.fsum(w[x:]) if x <= upper < len(w) else mpf(0)
     assert isinstance(prior, Uniform)
@@ -88,8 +88,8 @@ UPPERS = [
     Uniform(3),
     Point(3),
     Point(25),
-    Weights([0.5, 3, 0, 1, 0.1]),
-    Weights([0.0] * 40 + [1]),
+    WeightedPrior([0.5, 3, 0, 1, 0.1]),
+    WeightedPrior([0.0] * 40 + [1]),
 ]
 
 
@@ -176,11 +176,11 @@ def test_the_stated_bound_holds(data: list[int], rates: list[float], others: lis
     """Against windows four times as wide: each sum grows by less than the bound says, which is itself below 1e-12."""
     levels = Levels(rates, others, [upper, Uniform()])
     x, y = [np.array([v]) for v in data[1:3]], [np.array([v]) for v in data[3:]]
-    short = chain.table(levels, x, y, 0)
-    assert short.bound <= chain.BOUND < 1e-12
+    short = recursion.log_weights(levels, x, y, 0)
+    assert short.bound <= recursion.BOUND < 1e-12
     reach = [4 * n for n in (short.log.shape[2], 60)]
-    first, size = zip(*(chain._window(levels, i, x[i], 0, w) for i, w in enumerate(reach)), strict=True)
-    long = chain._log_sum(chain._downwards(levels, x, y, 0, first, size))
+    first, size = zip(*(recursion._window(levels, i, x[i], 0, w) for i, w in enumerate(reach)), strict=True)
+    long = recursion._log_sum(recursion._downwards(levels, x, y, 0, first, size))
     possible = np.isfinite(long)
     difference = (long - short.totals())[possible]
     assert (difference >= -1e-12).all()
@@ -191,18 +191,18 @@ def test_a_window_that_is_too_narrow_is_found_out() -> None:
     """The bound is no formality: cut at 3, it is far above what is allowed, and so is the error."""
     levels = Levels([0.1, 0.25], [27], [Uniform()])
     x, y = [np.array([4])], [np.array([3])]
-    first, size = chain._window(levels, 0, x[0], 0, 3)
-    totals = chain._log_sum(chain._downwards(levels, x, y, 0, [first], [size]))
-    error = (chain.table(levels, x, y, 0).totals() - totals).max()
-    bound = chain._left_out(levels, x, 0, [3], [size], totals)
+    first, size = recursion._window(levels, 0, x[0], 0, 3)
+    totals = recursion._log_sum(recursion._downwards(levels, x, y, 0, [first], [size]))
+    error = (recursion.log_weights(levels, x, y, 0).totals() - totals).max()
+    bound = recursion._left_out(levels, x, 0, [3], [size], totals)
     assert 1e-3 < error < bound
 
 
 def test_counts_far_below_what_is_possible_need_no_window_as_wide() -> None:
     """The sum and what is left out of it fall by the same factor, so a count of -1000 needs no window of 1000."""
     levels = Levels([0.1, 0.25], [27], [Uniform()])
-    far = chain.table(levels, [np.array([-1000])], [np.array([0])], 0)
-    assert far.bound <= chain.BOUND
+    far = recursion.log_weights(levels, [np.array([-1000])], [np.array([0])], 0)
+    assert far.bound <= recursion.BOUND
     assert far.log.shape[2] < 200
 
 
@@ -281,7 +281,7 @@ def test_more_refusals() -> None:
         risk.hierarchical_posterior(0, 0, 0, **CENSUS, upper=Nothing())
     for weights in ([], [-1.0, 2.0], [0.0, 0.0], [float("nan")]):
         with pytest.raises(InputError, match="weights"):
-            Weights(weights)
+            WeightedPrior(weights)
 
 
 class Nothing:

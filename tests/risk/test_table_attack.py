@@ -26,7 +26,7 @@ from das.model.schema import E2E_1940, PL94, Attribute, Schema
 from das.model.spine import Spine
 from das.risk.guarantee import most_often_right
 from das.risk.score import Report, score
-from das.risk.table_attack import ALIKE, LEAST, SHRINK, Guess, Tables, determines, guess, read
+from das.risk.table_attack import ALIKE, LEAST, SHRINK, GuessedRecords, Tables, determines, guess, read
 
 GAUSS, BOUNDED = Mechanism.DISCRETE_GAUSSIAN, Neighbours.BOUNDED
 
@@ -156,7 +156,7 @@ def test_without_noise_the_intruder_reads_the_records_off() -> None:
         assert score(_histogram(dense), found).agreement == 1
 
 
-def _of_block(found: Guess, u: int) -> list[tuple[int, int, float]]:
+def _of_block(found: GuessedRecords, u: int) -> list[tuple[int, int, float]]:
     here = found.unit == u
     return sorted(zip(found.cell[here].tolist(), found.nth[here].tolist(), found.confidence[here].tolist()))
 
@@ -216,10 +216,10 @@ def test_agreement_and_uniques_are_those_of_multisets(seed: int) -> None:
 def test_precision_is_of_the_surest() -> None:
     truth = _histogram(np.array([[1, 0, 1, 0]]))
     zero = np.zeros(4, dtype=np.int64)
-    found = Guess(zero, np.array([1, 0, 2, 3]), zero + 1, np.array([0.1, 0.9, 0.8, 0.2]))
+    found = GuessedRecords(zero, np.array([1, 0, 2, 3]), zero + 1, np.array([0.1, 0.9, 0.8, 0.2]))
     assert score(truth, found, parts=(0.25, 0.5, 0.75, 1)).precision == pytest.approx((1, 1, 2 / 3, 1 / 2))
     with pytest.raises(InputError, match="0 guesses"):
-        score(truth, Guess(zero[:0], zero[:0], zero[:0], np.zeros(0)))
+        score(truth, GuessedRecords(zero[:0], zero[:0], zero[:0], np.zeros(0)))
 
 
 # --- the guarantee -------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from das.errors import InputError, ReleaseError
-from das.files.measurements.published_files import AGAIN, Ints, Level, check_shape, matrix, read
+from das.files.measurements.published_files import AGAIN, Ints, PublishedLevel, check_shape, matrix, read
 from das.model.constraint import Constraint, JointTotals
 from das.model.schema import Schema
 from das.model.spine import Spine
@@ -25,7 +25,9 @@ _SAME_SIGN = {"==": "=", "le": "<=", "ge": ">=", "eq": "="}
 _NO_LIMIT = 1 << 34
 
 
-def constraints_of(schema: Schema, spine: Spine, levels: Sequence[Level], notes: list[str]) -> list[Constraint]:
+def constraints_of(
+    schema: Schema, spine: Spine, levels: Sequence[PublishedLevel], notes: list[str]
+) -> list[Constraint]:
     """Those that post-processing enforces: totals of one level, and bounds of the dwelling groups."""
     dwelling = schema.dwelling
     bounds = [] if dwelling is None else [f"{dwelling}_total_{end}" for end in ("lb", "ub")]
@@ -56,7 +58,7 @@ def constraints_of(schema: Schema, spine: Spine, levels: Sequence[Level], notes:
 
 
 def _stricter(
-    schema: Schema, spine: Spine, levels: Sequence[Level], total: Sequence[str], low: Ints, high: Ints
+    schema: Schema, spine: Spine, levels: Sequence[PublishedLevel], total: Sequence[str], low: Ints, high: Ints
 ) -> Iterator[str]:
     """Notes on bounds of levels above the lowest that say more than those below them. Where totals are known they
     do not: published bounds are then cut to what the total leaves, as these are by the total itself."""
@@ -73,7 +75,7 @@ def _stricter(
                            f"of {len(bad)} units: not enforced")  # fmt: skip
 
 
-def _known_total(schema: Schema, spine: Spine, levels: Sequence[Level], notes: list[str]) -> list[Constraint]:
+def _known_total(schema: Schema, spine: Spine, levels: Sequence[PublishedLevel], notes: list[str]) -> list[Constraint]:
     """The totals, of units or of places, of the lowest level of which all are known; those above must be their sums."""
     known: Constraint | None = None
     counted = np.zeros(0, dtype=np.int64)  # what adds up to the totals above
@@ -96,7 +98,7 @@ def _known_total(schema: Schema, spine: Spine, levels: Sequence[Level], notes: l
     return [] if known is None else [known]
 
 
-def _once(spine: Spine, level: Level, stated: Ints) -> Ints:
+def _once(spine: Spine, level: PublishedLevel, stated: Ints) -> Ints:
     """Joint totals at the first unit of each place, and nothing at the others."""
     joint = JointTotals.of_places(spine.codes[spine.index(level.name)], stated)
     out = np.zeros_like(stated)
@@ -104,7 +106,7 @@ def _once(spine: Spine, level: Level, stated: Ints) -> Ints:
     return out
 
 
-def _in_parts(spine: Spine, levels: Sequence[Level], known: Sequence[Constraint]) -> Iterator[str]:
+def _in_parts(spine: Spine, levels: Sequence[PublishedLevel], known: Sequence[Constraint]) -> Iterator[str]:
     """A note on places in two parts, below the root, whose totals are not known."""
     if len(levels) == 1 or (known and spine.index(known[0].level) > 0):
         return
@@ -116,7 +118,7 @@ def _in_parts(spine: Spine, levels: Sequence[Level], known: Sequence[Constraint]
                "joint_total would), and no such totals are enforced")  # fmt: skip
 
 
-def _bound(schema: Schema, spine: Spine, level: Level, name: str, kind: str, query: str) -> Ints:
+def _bound(schema: Schema, spine: Spine, level: PublishedLevel, name: str, kind: str, query: str) -> Ints:
     """The bounds that a constraint sets, ``(units, answers)``; -1 where it has no row."""
     spelt = schema.query(query)
     bound = np.full((spine.units(level.name), spelt.answers), -1, dtype=np.int64)

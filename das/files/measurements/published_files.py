@@ -43,7 +43,7 @@ class Group:
 
 
 @dataclass
-class Level:
+class PublishedLevel:
     """One level as a first look at its files shows it."""
 
     name: str
@@ -64,7 +64,7 @@ def folders(folder: Path) -> dict[str, Path]:
     return {p.name.removesuffix(".parquet"): p for p in found}
 
 
-def scan(folder: Path) -> tuple[Schema, list[Level]]:
+def scan(folder: Path) -> tuple[Schema, list[PublishedLevel]]:
     """The schema, and the levels from the root down."""
     found = folders(folder)
     if not found:
@@ -73,7 +73,7 @@ def scan(folder: Path) -> tuple[Schema, list[Level]]:
     schema: Schema | None = None
     levels = []
     for name, path in found.items():
-        level = Level(name)
+        level = PublishedLevel(name)
         codes = [level.codes]
         for kind in ("DPQuery", "Constraint"):
             for file in _files(path / kind):
@@ -91,7 +91,7 @@ def scan(folder: Path) -> tuple[Schema, list[Level]]:
     return schema, _ordered(levels, folder)
 
 
-def _ordered(levels: list[Level], folder: Path) -> list[Level]:
+def _ordered(levels: list[PublishedLevel], folder: Path) -> list[PublishedLevel]:
     """From the root down. A root without rows is known all the same: it is the only unit, of whatever geocode."""
     if all(level.name in KNOWN for level in levels):
         levels = sorted(levels, key=lambda level: KNOWN.index(level.name))
@@ -162,7 +162,7 @@ def read(path: Path, group: int, needed: Sequence[str], wanted: Sequence[str] = 
     return table
 
 
-def _look(path: Path, number: int, kind: str, schema: Schema, level: Level) -> Codes:
+def _look(path: Path, number: int, kind: str, schema: Schema, level: PublishedLevel) -> Codes:
     """The geocodes of a row group. Adds to ``level`` what it holds: the names of constraints, or the queries with
     their variances."""
     attributes = [a.name for a in schema.attributes]

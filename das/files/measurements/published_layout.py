@@ -35,7 +35,7 @@ from das.files.measurements.published_files import (
     AGAIN,
     Group,
     Ints,
-    Level,
+    PublishedLevel,
     check_shape,
     folders,
     matrix,
@@ -99,7 +99,7 @@ def _convert(folder: Path, draft: Path, batch: int) -> None:
     spine = spine_of(levels, folder)
     notes: list[str] = []
     constraints = constraints_of(schema, spine, levels, notes)
-    measured = [_Measured.of(schema, level) for level in levels]
+    measured = [_LevelMeasured.of(schema, level) for level in levels]
     root = run_directory.nmf_folder(draft, PERSONS)
     for level, what in zip(levels, measured, strict=True):
         nmf.write(root, level.name, schema, spine, _measurements(level, what, spine, batch))
@@ -121,7 +121,7 @@ def _convert(folder: Path, draft: Path, batch: int) -> None:
 
 
 @dataclass(frozen=True)
-class _Measured:
+class _LevelMeasured:
     """What is measured at a level: by the names of queries in the files, the query; and the usual variance and
     number of units of each that is measured anywhere."""
 
@@ -131,7 +131,7 @@ class _Measured:
     queries: tuple[Query, ...]
 
     @staticmethod
-    def of(schema: Schema, level: Level) -> _Measured:
+    def of(schema: Schema, level: PublishedLevel) -> _LevelMeasured:
         names: dict[str, Query] = {}
         variances: dict[str, Counter[float]] = {}
         for name, (query, units) in level.found.items():
@@ -142,13 +142,13 @@ class _Measured:
                 else:
                     variances[query.name] = units
         queries = {q.name: q for q in names.values()} or {"total": schema.query("total")}
-        return _Measured(level.name, names, variances, tuple(queries.values()))
+        return _LevelMeasured(level.name, names, variances, tuple(queries.values()))
 
     def usual(self, query: str) -> float:
         return self.variances[query].most_common(1)[0][0] if query in self.variances else float("inf")
 
 
-def _measurements(level: Level, what: _Measured, spine: Spine, limit: int) -> Iterator[Measurement]:
+def _measurements(level: PublishedLevel, what: _LevelMeasured, spine: Spine, limit: int) -> Iterator[Measurement]:
     """All queries of a slice of units, and so on: what is not in the files is zero with infinite variance."""
     ends = np.array([[g.first, g.last] for g in level.groups], dtype=str).reshape(-1, 2)
     first, last = (spine.find(level.name, ends[:, i]) if len(ends) else np.zeros(0, dtype=int) for i in (0, 1))
@@ -168,7 +168,7 @@ def _measurements(level: Level, what: _Measured, spine: Spine, limit: int) -> It
 
 
 def _rows(
-    group: Group, what: _Measured, spine: Spine, level: str, start: int, stop: int
+    group: Group, what: _LevelMeasured, spine: Spine, level: str, start: int, stop: int
 ) -> Iterator[tuple[Query, Ints, Ints, NDArray[np.float64]]]:
     """The measured rows of a row group in units ``start:stop``: query, units (from 0), values and variances."""
     table = read(group.path, group.number, ["geocode", "query_name", "value", "variance"], ["query_shape"])
@@ -186,7 +186,7 @@ def _rows(
 # --- what a release says of itself ---------------------------------------------------------------------------
 
 
-def _spec(name: str, schema: Schema, measured: Sequence[_Measured], constraints: Sequence[Constraint]) -> str:
+def _spec(name: str, schema: Schema, measured: Sequence[_LevelMeasured], constraints: Sequence[Constraint]) -> str:
     """A specification that post-processing can work by. Shares are in the ratio of the usual precisions."""
     levels = [m.level for m in measured]
     known = [c for c in constraints if c.name in ("total", "joint_total")]
@@ -228,7 +228,7 @@ def _text(value: str) -> str:
 
 
 def _privacy(
-    spine: Spine, measured: Sequence[_Measured], constraints: Sequence[Constraint], notes: Sequence[str]
+    spine: Spine, measured: Sequence[_LevelMeasured], constraints: Sequence[Constraint], notes: Sequence[str]
 ) -> dict[str, object]:
     """What can be known: no ledger and no guarantee, which the publisher states."""
     return {

@@ -13,11 +13,11 @@ from pathlib import Path
 import numpy as np
 
 from das.errors import InputError
-from das.files.measurements.published_files import AGAIN, Codes, Ints, Level
+from das.files.measurements.published_files import AGAIN, Codes, Ints, PublishedLevel
 from das.model.spine import Spine
 
 
-def spine_of(levels: Sequence[Level], folder: Path) -> Spine:
+def spine_of(levels: Sequence[PublishedLevel], folder: Path) -> Spine:
     """From the lowest level up: each level's own units, and those that codes below begin with."""
     codes: list[Codes] = [np.zeros(0, dtype=str)] * len(levels)
     parents: list[Ints] = [np.zeros(1, dtype=np.int64)] * len(levels)
@@ -45,7 +45,7 @@ def spine_of(levels: Sequence[Level], folder: Path) -> Spine:
     return Spine(tuple(level.name for level in levels), tuple(codes), tuple(parents))
 
 
-def _stand_ins(levels: Sequence[Level]) -> None:
+def _stand_ins(levels: Sequence[PublishedLevel]) -> None:
     """Where a unit of a level has a code as long as those of the next, it stands for a unit of the next, too: its
     only child, bypassed, which need not have rows of its own."""
     for above, here in pairwise(levels[1:]):
@@ -65,7 +65,7 @@ def _check_free(codes: Codes, name: str, folder: Path) -> None:
                          where=folder, remedy=AGAIN)  # fmt: skip
 
 
-def _homes(codes: Codes, name: str, above: Level, folder: Path) -> Codes:
+def _homes(codes: Codes, name: str, above: PublishedLevel, folder: Path) -> Codes:
     """The code of each unit's parent: the unit of the level above that it begins with or, if none, as much of it
     as the codes of that level are long."""
     lengths = np.unique(np.strings.str_len(above.codes)).tolist()

@@ -21,7 +21,7 @@ SERIAL = "EPNUM"
 
 
 @dataclass(frozen=True)
-class Column:
+class CodedColumn:
     """A coded column: ``values`` are its codes, ``index[k]`` says which of them cell ``k`` has.
 
     ``decodes`` names the attribute that the column carries: ``levels[i]`` is the level that code ``i``
@@ -36,14 +36,14 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Layout:
+class MicrodataLayout:
     """The columns of one file. ``order`` is the header; ``geography`` gives name and width of each part of
     the code of a block, taken from its right end, or the single part ``geocode`` of any width (0)."""
 
     kind: str
     geography: tuple[tuple[str, int], ...]
     constants: Mapping[str, str]
-    columns: tuple[Column, ...]
+    columns: tuple[CodedColumn, ...]
     order: tuple[str, ...]
 
     @property
@@ -57,7 +57,7 @@ ENUMERATION = (("STATE", 2), ("COUNTY", 4), ("ENUMDIST", 4))
 WHOLE = ((GEOCODE, 0),)
 
 
-def layout(schema: Schema, universe: str, codes: NDArray[np.str_], build: str) -> Layout:
+def layout(schema: Schema, universe: str, codes: NDArray[np.str_], build: str) -> MicrodataLayout:
     """The layout for a schema whose lowest level has the units ``codes``.
 
     The block columns of the redistricting and 1940 files are used where every code ends in a block code of
@@ -91,18 +91,18 @@ def tails(codes: NDArray[np.str_], width: int) -> NDArray[np.uint32]:
     return np.take_along_axis(points, at, axis=1)
 
 
-def _column(name: str, schema: Schema, attribute: str, codes: tuple[str, ...]) -> Column:
+def _column(name: str, schema: Schema, attribute: str, codes: tuple[str, ...]) -> CodedColumn:
     """A column with one code for each level of ``attribute``."""
-    return Column(name, codes, schema.level_of(attribute), attribute, tuple(range(len(codes))))
+    return CodedColumn(name, codes, schema.level_of(attribute), attribute, tuple(range(len(codes))))
 
 
 def _names(geography: tuple[tuple[str, int], ...]) -> tuple[str, ...]:
     return tuple(name for name, _ in geography)
 
 
-def _pl94_persons(geography: tuple[tuple[str, int], ...], build: str) -> Layout:
+def _pl94_persons(geography: tuple[tuple[str, int], ...], build: str) -> MicrodataLayout:
     columns = (
-        Column("RTYPE", ("3", "5"), (PL94.level_of("hhgq") > 0).astype(np.int64)),
+        CodedColumn("RTYPE", ("3", "5"), (PL94.level_of("hhgq") > 0).astype(np.int64)),
         _column("GQTYPE_PL", PL94, "hhgq", tuple(map(str, range(8)))),
         _column("VOTING_AGE", PL94, "votingage", ("1", "2")),
         _column("CENHISP", PL94, "hispanic", ("1", "2")),
@@ -110,21 +110,21 @@ def _pl94_persons(geography: tuple[tuple[str, int], ...], build: str) -> Layout:
     )
     head = {"SCHEMA_TYPE_CODE": "MPD", "SCHEMA_BUILD_ID": build}
     order = (*head, *_names(geography), SERIAL, *(c.name for c in columns))
-    return Layout("redistricting microdata detail file, persons", geography, head, columns, order)
+    return MicrodataLayout("redistricting microdata detail file, persons", geography, head, columns, order)
 
 
-def _pl94_units(geography: tuple[tuple[str, int], ...], build: str) -> Layout:
+def _pl94_units(geography: tuple[tuple[str, int], ...], build: str) -> MicrodataLayout:
     # cells: 0 vacant, 1 occupied; 2 a group-quarters facility, of which the file tells no type
     columns = (
-        Column("RTYPE", ("2", "4"), np.array([0, 0, 1])),
-        Column("HH_STATUS", ("0", "1", "2"), np.array([2, 1, 0]), "h1", (-1, 1, 0)),
+        CodedColumn("RTYPE", ("2", "4"), np.array([0, 0, 1])),
+        CodedColumn("HH_STATUS", ("0", "1", "2"), np.array([2, 1, 0]), "h1", (-1, 1, 0)),
     )
     head = {"SCHEMA_TYPE_CODE": "MUD", "SCHEMA_BUILD_ID": build}
     order = (*head, *_names(geography), *(c.name for c in columns))
-    return Layout("redistricting microdata detail file, units", geography, head, columns, order)
+    return MicrodataLayout("redistricting microdata detail file, units", geography, head, columns, order)
 
 
-def _e2e_1940_persons(geography: tuple[tuple[str, int], ...]) -> Layout:
+def _e2e_1940_persons(geography: tuple[tuple[str, int], ...]) -> MicrodataLayout:
     """The 23 PER columns, and after them ``GQTYPE`` of the UNIT file (000 in a household, else 100 x type + 1).
 
     In the 1940 files a person's type of group quarters stands in the unit record that EUID names. This file
@@ -133,7 +133,7 @@ def _e2e_1940_persons(geography: tuple[tuple[str, int], ...]) -> Layout:
     """
     s = E2E_1940
     columns = (
-        Column("RTYPE", ("3", "5"), (s.level_of("hhgq") > 0).astype(np.int64)),
+        CodedColumn("RTYPE", ("3", "5"), (s.level_of("hhgq") > 0).astype(np.int64)),
         _column("QAGE", s, "votingage", ("17", "18")),
         _column("CENHISP", s, "hispanic", ("1", "2")),
         _column("CENRACE", s, "race", tuple(map(str, range(1, 7)))),
@@ -144,11 +144,11 @@ def _e2e_1940_persons(geography: tuple[tuple[str, int], ...]) -> Layout:
     constants |= {"QSPANX": "9999", **dict.fromkeys(races, "9999"), "CIT": "9"}
     order = ("SCHEMA_TYPE_CODE", "SCHEMA_BUILD_ID", *_names(geography), "EUID", SERIAL, "RTYPE", "QREL", "QSEX")
     order += ("QAGE", "CENHISP", "CENRACE", "QSPANX", *races, "CIT", "GQTYPE")
-    return Layout("1940 microdata detail file, persons", geography, constants, columns, order)
+    return MicrodataLayout("1940 microdata detail file, persons", geography, constants, columns, order)
 
 
-def _labelled(schema: Schema, universe: str) -> Layout:
+def _labelled(schema: Schema, universe: str) -> MicrodataLayout:
     columns = tuple(_column(a.name, schema, a.name, a.levels) for a in schema.attributes)
     serial = (SERIAL,) if universe == PERSONS else ()
     order = (GEOCODE, *serial, *(c.name for c in columns))
-    return Layout(f"microdata, {universe}, schema {schema.name}", WHOLE, {}, columns, order)
+    return MicrodataLayout(f"microdata, {universe}, schema {schema.name}", WHOLE, {}, columns, order)

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from das.errors import InputError
-from das.files.microdata.layout import SERIAL, Column, Layout, layout, tails
+from das.files.microdata.layout import SERIAL, CodedColumn, MicrodataLayout, layout, tails
 from das.files.microdata.writing import BATCH, RECORDS
 from das.files.parquet import DAMAGE
 from das.model.histogram import Histogram
@@ -114,7 +114,7 @@ def _parts(path: Path) -> list[Path]:
     return parts
 
 
-def _batches(path: Path, plan: Layout | None) -> Iterator[pa.RecordBatch]:
+def _batches(path: Path, plan: MicrodataLayout | None) -> Iterator[pa.RecordBatch]:
     """The record batches of one part. Damage shows while reading, and is told as such."""
     try:
         with pq.ParquetFile(path) as file:
@@ -126,7 +126,7 @@ def _batches(path: Path, plan: Layout | None) -> Iterator[pa.RecordBatch]:
         raise InputError(f"not readable as Parquet ({e})", where=path, remedy="write the microdata again") from None
 
 
-def _plan(path: Path, schema: Schema, codes: NDArray[np.str_]) -> Layout:
+def _plan(path: Path, schema: Schema, codes: NDArray[np.str_]) -> MicrodataLayout:
     """The layout of the first part: that of persons or of units, whichever has its columns."""
     try:
         names = tuple(pq.read_schema(path).names)
@@ -155,7 +155,7 @@ def _codes(batch: pa.RecordBatch, name: str, where: str) -> tuple[list[str], NDA
     return column.dictionary.to_pylist(), column.indices.to_numpy(zero_copy_only=False).astype(np.int64)
 
 
-def _cells(batch: pa.RecordBatch, plan: Layout, schema: Schema, where: str) -> NDArray[np.int64]:
+def _cells(batch: pa.RecordBatch, plan: MicrodataLayout, schema: Schema, where: str) -> NDArray[np.int64]:
     """The cell of each record; one past the last for a record of none (a facility)."""
     levels: dict[str, NDArray[np.int64]] = {}
     outside = np.zeros(batch.num_rows, dtype=bool)
@@ -178,7 +178,7 @@ def _cells(batch: pa.RecordBatch, plan: Layout, schema: Schema, where: str) -> N
     return cell
 
 
-def _entries(batch: pa.RecordBatch, column: Column, where: str) -> NDArray[np.int64]:
+def _entries(batch: pa.RecordBatch, column: CodedColumn, where: str) -> NDArray[np.int64]:
     """Which of the layout's codes each record has in ``column``."""
     values, index = _codes(batch, column.name, where)
     known = {v: i for i, v in enumerate(column.values)}
@@ -201,7 +201,7 @@ def _runs_on(serial: pa.Array, start: int) -> bool:
 class _Units:
     """From the geographic columns to the number of the unit."""
 
-    def __init__(self, plan: Layout, codes: NDArray[np.str_]) -> None:
+    def __init__(self, plan: MicrodataLayout, codes: NDArray[np.str_]) -> None:
         self.plan = plan
         held = codes
         if plan.width:

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from das.errors import InputError
-from das.files.microdata.layout import SERIAL, Layout, layout, tails
+from das.files.microdata.layout import SERIAL, MicrodataLayout, layout, tails
 from das.microdata import expand
 from das.model.histogram import Histogram
 from das.model.not_private import CELL, COLUMN, WARNING
@@ -78,7 +78,7 @@ def write(
 
 
 def _publish(
-    directory: Path, text: Path | None, tables: Iterator[pa.Table], plan: Layout, records: int, private: bool
+    directory: Path, text: Path | None, tables: Iterator[pa.Table], plan: MicrodataLayout, records: int, private: bool
 ) -> None:
     """Write under temporary names, and give the true names when all is written."""
     partial = directory.with_name(f".{directory.name}.partial")
@@ -138,7 +138,7 @@ def _with_facilities(h: Histogram, structures: NDArray[np.int64]) -> Histogram:
 class _Places:
     """The geographic columns: for each, the distinct values and which of them a unit has."""
 
-    def __init__(self, plan: Layout, codes: NDArray[np.str_]) -> None:
+    def __init__(self, plan: MicrodataLayout, codes: NDArray[np.str_]) -> None:
         self.whole = codes if plan.width == 0 else None
         self.name = plan.geography[0][0]
         self.parts: dict[str, tuple[pa.Array, NDArray[np.int64]]] = {}
@@ -168,7 +168,7 @@ def _strings(points: NDArray[np.uint32]) -> NDArray[np.str_]:
     return np.ascontiguousarray(points).view(f"<U{points.shape[1]}").ravel()
 
 
-def _tables(h: Histogram, plan: Layout, places: _Places, batch: int) -> Iterator[pa.Table]:
+def _tables(h: Histogram, plan: MicrodataLayout, places: _Places, batch: int) -> Iterator[pa.Table]:
     """The rows, ``batch`` at most at a time; one empty table if there are none."""
     serial = 0
     for first, last in _slices(h, batch):
@@ -193,7 +193,9 @@ def _slices(h: Histogram, batch: int) -> Iterator[tuple[int, int]]:
         first = last
 
 
-def _table(unit: NDArray[np.int64], cell: NDArray[np.int64], serial: int, plan: Layout, places: _Places) -> pa.Table:
+def _table(
+    unit: NDArray[np.int64], cell: NDArray[np.int64], serial: int, plan: MicrodataLayout, places: _Places
+) -> pa.Table:
     rows = len(unit)
     columns: dict[str, Any] = {SERIAL: pa.array(np.arange(serial, serial + rows, dtype=np.int32))}
     columns |= places.columns(unit)
@@ -211,7 +213,7 @@ def _coded(index: NDArray[np.int64], values: pa.Array) -> pa.DictionaryArray:
 class _Parts:
     """The Parquet files, a new one every ``GROUPS`` row groups."""
 
-    def __init__(self, directory: Path, plan: Layout, records: int, private: bool) -> None:
+    def __init__(self, directory: Path, plan: MicrodataLayout, records: int, private: bool) -> None:
         self.directory = directory
         self.metadata = {"das:layout": plan.kind, RECORDS: str(records)} | ({} if private else {COLUMN: CELL})
         self.groups = 0
@@ -243,7 +245,7 @@ class _Text:
 
     OPTIONS = pacsv.WriteOptions(include_header=False, delimiter="|", quoting_style="none")
 
-    def __init__(self, path: Path, plan: Layout, records: int, private: bool) -> None:
+    def __init__(self, path: Path, plan: MicrodataLayout, records: int, private: bool) -> None:
         self.file = path.open("wb")
         mark = () if private else (f"# {WARNING}",)
         lines = (f"# {plan.kind}", f"# records: {records}", *mark, "|".join(plan.order))

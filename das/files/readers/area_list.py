@@ -12,7 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from das.errors import InputError
-from das.files.readers.source import Layout, batches, members
+from das.files.readers.source import DelimitedFormat, batches, members
 from das.model.areas import Areas
 from das.model.spine import Spine
 
@@ -86,7 +86,7 @@ def _list(path: Path) -> _List:
     if len(block) != 1 or not area or len(set(names)) != len(names):
         raise InputError(f"the first line is {first.strip()[:60]!r}, not 'area,block'", where=path, remedy=remedy)
     kinds = {n: pa.string() if n in (*block, *area) else None for n in names}
-    parts = list(batches(inside[0], Layout(delimiter, kinds, skip=1, quotes=True)))
+    parts = list(batches(inside[0], DelimitedFormat(delimiter, kinds, skip=1, quotes=True)))
     if not parts:
         raise InputError("has no records", where=path, remedy=remedy)
     column = {n: _texts([b.column(n) for b in parts]) for n in (*block, *area)}

@@ -115,7 +115,7 @@ KNOWN_SHA256 = {"pl94-2010-ri": "277ec30be6957ea23edaab8e731caa968c2244e37af582f
 
 
 @dataclass(frozen=True)
-class Entry:
+class OfficialFile:
     """One official file: ``url`` is where it is, or, when ``manual``, the page where a person asks for it.
 
     ``members`` are the names that the zip must contain.
@@ -134,7 +134,7 @@ class Entry:
 
 
 @cache
-def catalog() -> tuple[Entry, ...]:
+def catalog() -> tuple[OfficialFile, ...]:
     """Every file that ``fetch`` knows: three families of 52 (states, DC, Puerto Rico), and the 1940 file.
 
     >>> [e.url for e in catalog() if e.name == "pl94-2010-dc"]
@@ -142,7 +142,7 @@ def catalog() -> tuple[Entry, ...]:
     """
     entries = [_entry(family, state) for family in _FAMILIES for state in STATES]
     about = "1940 Census, EXT1940USCB, persons and households (7.4 GB compressed; free registration)"
-    return (*entries, Entry("ext1940", IPUMS_1940, about, manual=True))
+    return (*entries, OfficialFile("ext1940", IPUMS_1940, about, manual=True))
 
 
 class _Family(NamedTuple):
@@ -178,10 +178,10 @@ _FAMILIES = (
 )
 
 
-def _entry(family: _Family, state: State) -> Entry:
+def _entry(family: _Family, state: State) -> OfficialFile:
     ss = state.usps.lower()
     name = f"{family.name}-{ss}"
-    return Entry(
+    return OfficialFile(
         name,
         f"{CENSUS}/{family.path}/{state.name.replace(' ', '_')}/{ss}{family.suffix}",
         f"{state.name}: {family.about}",
@@ -221,7 +221,7 @@ def fetch(
     return [_get(e, Path(directory), base_url or CENSUS, digests.get(e.name, e.sha256), progress) for e in entries]
 
 
-def _lookup(name: str, known: Mapping[str, Entry]) -> Entry:
+def _lookup(name: str, known: Mapping[str, OfficialFile]) -> OfficialFile:
     if name not in known:
         raise InputError(
             f"no official file is called {name!r}",
@@ -238,7 +238,7 @@ def _lookup(name: str, known: Mapping[str, Entry]) -> Entry:
     return entry
 
 
-def _get(entry: Entry, directory: Path, base_url: str, sha256: str | None, progress: Progress | None) -> Path:
+def _get(entry: OfficialFile, directory: Path, base_url: str, sha256: str | None, progress: Progress | None) -> Path:
     target = directory / entry.filename
     if target.exists():
         try:
@@ -252,7 +252,7 @@ def _get(entry: Entry, directory: Path, base_url: str, sha256: str | None, progr
     return target
 
 
-def _download(entry: Entry, directory: Path, url: str, sha256: str | None, progress: Progress | None) -> None:
+def _download(entry: OfficialFile, directory: Path, url: str, sha256: str | None, progress: Progress | None) -> None:
     import pooch
     import requests
 
@@ -290,7 +290,7 @@ def _download(entry: Entry, directory: Path, url: str, sha256: str | None, progr
         ) from error
 
 
-def _check(path: Path, entry: Entry, sha256: str | None, where: object | None = None) -> None:
+def _check(path: Path, entry: OfficialFile, sha256: str | None, where: object | None = None) -> None:
     """Refuse what is not a whole zip with the expected members and digest."""
     where = where or path
     with path.open("rb") as f:

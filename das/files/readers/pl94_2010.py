@@ -88,7 +88,7 @@ def read(paths: Sequence[Path], schema: Schema, *, progress: Progress | None = N
     return pl94_records.extract(states, schema, read_from, {} if with_sf1 else {"hhgq": ASSIGNED})
 
 
-def _read_state(stusab: str, parts: Mapping[str, Member]) -> pl94_records.State:
+def _read_state(stusab: str, parts: Mapping[str, Member]) -> pl94_records.StateExtract:
     needed = ["geo2010.pl", "000012010.pl", "000022010.pl"]
     if any(p.endswith("sf1") for p in parts):
         needed += ["geo2010.sf1", "000062010.sf1"]
@@ -112,7 +112,7 @@ def _read_state(stusab: str, parts: Mapping[str, Member]) -> pl94_records.State:
     else:
         types = _imputed(people, housing)
     people = sf1.assign(people, types, housing[0], found.codes["750"], header.name)
-    return pl94_records.State(pl94_records.geography(header, found), people, housing, header.names)
+    return pl94_records.StateExtract(pl94_records.geography(header, found), people, housing, header.names)
 
 
 def _imputed(people: pl94_records.Counts, housing: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -123,7 +123,7 @@ def _imputed(people: pl94_records.Counts, housing: NDArray[np.int64]) -> NDArray
     return types
 
 
-def _check(header: pl94.Header, found: pl94.Places, values: NDArray[np.int32]) -> None:
+def _check(header: pl94.Header, found: pl94.HeaderPlaces, values: NDArray[np.int32]) -> None:
     pl94.check_sums(values, pl94.IDENTITIES, CELLS, header.line, f"segments of {header.name}")
     for name, of_header, cell in (("POP100", header.pop100, pl94.POPULATION), ("HU100", header.hu100, pl94.HOUSING)):
         pl94.check_header(header, name, of_header, values[cell], CELLS[cell])

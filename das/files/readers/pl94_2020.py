@@ -33,7 +33,7 @@ from das.errors import InputError
 from das.files.readers import pl94_common as pl94
 from das.files.readers import pl94_records
 from das.files.readers import sf1_group_quarters as group_quarters
-from das.files.readers.source import Layout, Member, batches, by_state, fixed_width, sources
+from das.files.readers.source import DelimitedFormat, Member, batches, by_state, fixed_width, sources
 from das.model.names import Names
 from das.model.records import Extract
 from das.model.schema import Schema
@@ -79,7 +79,7 @@ def read(paths: Sequence[Path], schema: Schema, *, progress: Progress | None = N
     return pl94_records.extract(states, schema, sources([m for parts in groups.values() for m in parts.values()]))
 
 
-def _read_state(stusab: str, parts: Mapping[str, Member]) -> pl94_records.State:
+def _read_state(stusab: str, parts: Mapping[str, Member]) -> pl94_records.StateExtract:
     for part in PARTS:
         if part not in parts:
             raise InputError(
@@ -100,7 +100,7 @@ def _read_state(stusab: str, parts: Mapping[str, Member]) -> pl94_records.State:
     housing = values[pl94.HOUSING : pl94.HOUSING + 3, blocks].astype(np.int64)
     people = pl94_records.persons(values, found, header.name)
     people = group_quarters.assign(people, types, housing[0], found.codes["750"], header.name)
-    return pl94_records.State(pl94_records.geography(header, found), people, housing, header.names)
+    return pl94_records.StateExtract(pl94_records.geography(header, found), people, housing, header.names)
 
 
 _GQ_SUMS = [(pl94.GROUP_QUARTERS + c, [pl94.GROUP_QUARTERS + i for i in parts]) for c, parts in pl94.GQ_SUMS]
@@ -114,7 +114,7 @@ def read_header(member: Member, stusab: str) -> pl94.Header:
         kinds[DISTRICTS.get(name, name)] = TYPES.get(name, pa.string()) if position in POSITIONS else None
     records, lines, kept, start = [], [], [], 0
     named: list[pa.RecordBatch] = []
-    for batch in batches(member, Layout("|", kinds)):
+    for batch in batches(member, DelimitedFormat("|", kinds)):
         for name, expected in (("FILEID", "PLST"), ("STUSAB", stusab)):
             pl94.check_id(member, start, name, batch.column(name), expected)
         records.append(batch.column("LOGRECNO").to_numpy())

@@ -21,7 +21,7 @@ import pyarrow.compute
 from numpy.typing import NDArray
 
 from das.errors import InputError
-from das.files.readers.source import Layout, Member, are_digits, batches, join, letters, points
+from das.files.readers.source import DelimitedFormat, Member, are_digits, batches, join, letters, points
 from das.model.names import Names
 
 AGAIN = "the files are not the published ones, or not whole: fetch them again"
@@ -29,7 +29,7 @@ IDS = ("FILEID", "STUSAB", "CHARITER", "CIFSN", "LOGRECNO")
 Identity = tuple[int, list[int]]  #: a cell, and the cells that it is the sum of
 
 
-class Level(NamedTuple):
+class HeaderLevel(NamedTuple):
     """A level of the geography: its field, the header fields that its code is made of, the code's width."""
 
     field: str
@@ -39,11 +39,11 @@ class Level(NamedTuple):
 
 #: Summary levels that are read, lowest first.
 LEVELS = {
-    "750": Level("Block", ("STATE", "COUNTY", "TRACT", "BLKGRP", "BLOCK"), 16),
-    "150": Level("Block_Group", ("STATE", "COUNTY", "TRACT", "BLKGRP"), 12),
-    "140": Level("Tract", ("STATE", "COUNTY", "TRACT"), 11),
-    "050": Level("County", ("STATE", "COUNTY"), 5),
-    "040": Level("State", ("STATE",), 2),
+    "750": HeaderLevel("Block", ("STATE", "COUNTY", "TRACT", "BLKGRP", "BLOCK"), 16),
+    "150": HeaderLevel("Block_Group", ("STATE", "COUNTY", "TRACT", "BLKGRP"), 12),
+    "140": HeaderLevel("Tract", ("STATE", "COUNTY", "TRACT"), 11),
+    "050": HeaderLevel("County", ("STATE", "COUNTY"), 5),
+    "040": HeaderLevel("State", ("STATE",), 2),
 }
 #: Header fields that are read, with their widths.
 WIDTHS = {
@@ -160,7 +160,7 @@ def names_of(
 
 
 @dataclass(frozen=True, eq=False)
-class Places:
+class HeaderPlaces:
     """Per level present: ``rows`` of the header's arrays in the order of their codes, and the ``codes``."""
 
     rows: Mapping[str, NDArray[np.intp]]
@@ -173,7 +173,7 @@ class Places:
         return codes[first], first
 
 
-def places(header: Header, block_level: str = "750") -> Places:
+def places(header: Header, block_level: str = "750") -> HeaderPlaces:
     """Codes of all levels, checked: digits, one state, no duplicates, every block within the rows above.
 
     ``block_level`` is the summary level that lists blocks (``101`` in Summary File 1).
@@ -193,12 +193,12 @@ def places(header: Header, block_level: str = "750") -> Places:
             _refuse(header, rows[level][twice[0] + 1], f"{field} {codes[level][twice[0]]} is there twice")
     if "750" not in rows:
         raise InputError("has no blocks", where=header.name, remedy=f"rows of summary level {block_level} are needed")
-    found = Places(rows, codes)
+    found = HeaderPlaces(rows, codes)
     _check_nested(header, found)
     return found
 
 
-def _check_nested(header: Header, found: Places) -> None:
+def _check_nested(header: Header, found: HeaderPlaces) -> None:
     blocks = points(found.codes["750"])
     if (wrong := blocks[:, 11] != blocks[:, 12]).any():
         bad = int(np.flatnonzero(wrong)[0])
@@ -240,7 +240,7 @@ def segment(
     kinds: dict[str, pa.DataType | None] = dict.fromkeys((*IDS, *columns))
     kinds |= dict.fromkeys(wanted, pa.int32()) | dict.fromkeys(("FILEID", "STUSAB", "CIFSN"), pa.string())
     start, total = 0, len(header.logrecno)
-    for batch in batches(member, Layout(delimiter, kinds | {"LOGRECNO": pa.int64()})):
+    for batch in batches(member, DelimitedFormat(delimiter, kinds | {"LOGRECNO": pa.int64()})):
         stop = start + len(batch)
         for name, expected in (("FILEID", fileid), ("STUSAB", header.stusab), ("CIFSN", f"{number:02d}")):
             check_id(member, start, name, batch.column(name), expected)
@@ -280,7 +280,7 @@ def check_header(header: Header, name: str, of_header: NDArray[np.int64], values
 
 
 def check_levels(
-    values: NDArray[np.int32], found: Places, levels: Sequence[str], names: Sequence[str], where: str
+    values: NDArray[np.int32], found: HeaderPlaces, levels: Sequence[str], names: Sequence[str], where: str
 ) -> None:
     """Raises unless the blocks add up to the rows of each of ``levels`` that is present, on every cell."""
     for level in (lv for lv in levels if lv in found.rows):

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from das.errors import InputError
-from das.files.readers.pl94_common import AGAIN, LEAVES, LEVELS, WIDTHS, Header, Places
+from das.files.readers.pl94_common import AGAIN, LEAVES, LEVELS, WIDTHS, Header, HeaderPlaces
 from das.files.readers.source import join, letters, points
 from das.model.confidential import Confidential
 from das.model.names import Names, merged
@@ -40,7 +40,7 @@ class Counts(NamedTuple):
     number: NDArray[np.int64]
 
 
-def persons(values: NDArray[np.int32], found: Places, where: str, chunk: int = 1 << 14) -> Counts:
+def persons(values: NDArray[np.int32], found: HeaderPlaces, where: str, chunk: int = 1 << 14) -> Counts:
     """Persons by block and (voting age, Hispanic, race), ``HALF`` = 252 cells, those > 0 in order of block."""
     rows, out = found.rows["750"], []
     for start in range(0, len(rows), chunk):
@@ -60,7 +60,7 @@ def persons(values: NDArray[np.int32], found: Places, where: str, chunk: int = 1
     return Counts(*(np.concatenate(a) for a in zip(*out, strict=True)))
 
 
-def geography(header: Header, found: Places) -> dict[str, NDArray[np.str_]]:
+def geography(header: Header, found: HeaderPlaces) -> dict[str, NDArray[np.str_]]:
     """The geographic fields of the blocks. Places, American Indian areas and districts are raw codes, all 9 for none."""
     at = found.rows["750"]
     code = points(found.codes["750"])
@@ -74,7 +74,7 @@ def geography(header: Header, found: Places) -> dict[str, NDArray[np.str_]]:
     return fields
 
 
-class State(NamedTuple):
+class StateExtract(NamedTuple):
     """One state, ready to be joined with others: ``persons`` in cells of ``PL94``; ``housing`` is total,
     occupied and vacant units, ``(3, blocks)``; ``names`` of places by field."""
 
@@ -118,7 +118,10 @@ NOTES = (
 
 
 def extract(
-    states: Sequence[State], schema: Schema, sources: tuple[Source, ...], assigned: Mapping[str, str] | None = None
+    states: Sequence[StateExtract],
+    schema: Schema,
+    sources: tuple[Source, ...],
+    assigned: Mapping[str, str] | None = None,
 ) -> Extract:
     """All states together, in the order of their codes. ``assigned``: attributes that no table says, and how they were
     made up; those that ``schema`` lacks are left out."""

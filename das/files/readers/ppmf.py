@@ -37,7 +37,7 @@ from das.errors import InputError
 from das.files.readers import pl94_common as pl94
 from das.files.readers import pl94_records
 from das.files.readers.fetch import state_names
-from das.files.readers.source import Layout, Member, batches, letters, members, sources
+from das.files.readers.source import DelimitedFormat, Member, batches, letters, members, sources
 from das.model.confidential import Confidential
 from das.model.records import Blocks, Extract, Records
 from das.model.schema import PL94, Schema
@@ -80,7 +80,7 @@ def read(paths: Sequence[Path], schema: Schema, *, progress: Progress | None = N
         raise InputError(
             "no input files", where="data.path", remedy="name at least one persons' file (.csv, .txt, .gz)"
         )
-    tally = Tally()
+    tally = KeyCounts()
     for number, member in enumerate(used):
         if progress:
             progress(f"reading {member.name}", number, len(used))
@@ -106,7 +106,7 @@ def read(paths: Sequence[Path], schema: Schema, *, progress: Progress | None = N
     )
 
 
-class Tally:
+class KeyCounts:
     """Counts of int64 keys that come in batches; memory grows with the number of distinct keys.
 
     Batches wait until they hold as many keys as are merged already, and ``limit`` at least.
@@ -177,7 +177,7 @@ def _keys(member: Member) -> Iterator[NDArray[np.int64]]:
         column[quantity] = present[0]
     wanted = {*column.values(), *(["RTYPE"] if "RTYPE" in names else [])}
     kinds = {n: pa.int32() if n in wanted else None for n in names}
-    for batch in batches(member, Layout(delimiter, kinds, skip=line, quotes=True), 1 << 25):
+    for batch in batches(member, DelimitedFormat(delimiter, kinds, skip=line, quotes=True), 1 << 25):
         values = {n: batch.column(n).to_numpy().astype(np.int64) for n in wanted}
         for name in wanted:
             low, high = RANGES[name]

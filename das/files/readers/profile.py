@@ -10,15 +10,15 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from das.errors import InputError
-from das.files.readers.source import AGAIN, Layout, Member, batches, members
+from das.files.readers.source import AGAIN, DelimitedFormat, Member, batches, members
 from das.files.readers.table import header
-from das.model.profile import Column, Profile
+from das.model.profile import ColumnProfile, InputProfile
 
 #: Tried in this order.
 ENCODINGS = ("utf-8", "utf-16", "latin-1")
 
 
-def read(path: Path) -> Profile:
+def read(path: Path) -> InputProfile:
     """Raises :class:`InputError` where it is no table, or has no rows."""
     found = members(path)
     if len(found) != 1:
@@ -26,7 +26,7 @@ def read(path: Path) -> Profile:
     table, encoding = _parquet(found[0]) if found[0].base.endswith(".parquet") else _text(found[0])
     if not table.num_rows:
         raise InputError("has no records", where=path)
-    return Profile(str(path), encoding, table.num_rows, tuple(_column(n, table[n]) for n in table.column_names))
+    return InputProfile(str(path), encoding, table.num_rows, tuple(_column(n, table[n]) for n in table.column_names))
 
 
 def _text(member: Member) -> tuple[pa.Table, str]:
@@ -41,7 +41,9 @@ def _text(member: Member) -> tuple[pa.Table, str]:
             if not names:
                 raise InputError("its first line is blank, and names no columns", where=member.name,
                                  remedy="delete the lines above the names of the columns")  # fmt: skip
-            layout = Layout(delimiter, dict.fromkeys(names, pa.string()), skip=1, quotes=True, encoding=encoding)
+            layout = DelimitedFormat(
+                delimiter, dict.fromkeys(names, pa.string()), skip=1, quotes=True, encoding=encoding
+            )
             return pa.Table.from_batches(
                 batches(member, layout), pa.schema([(n, pa.string()) for n in names])
             ), encoding
@@ -60,10 +62,10 @@ def _parquet(member: Member) -> tuple[pa.Table, str]:
                          remedy=AGAIN) from None  # fmt: skip
 
 
-def _column(name: str, column: pa.ChunkedArray) -> Column:
+def _column(name: str, column: pa.ChunkedArray) -> ColumnProfile:
     encoded = pc.dictionary_encode(column).combine_chunks()
     values = encoded.dictionary.to_pylist()
     order = sorted((i for i, v in enumerate(values) if v), key=lambda i: values[i])
     place = np.full(len(values), -1, dtype=np.int64)
     place[order] = np.arange(len(order))
-    return Column(name, tuple(values[i] for i in order), place[encoded.indices.to_numpy()])
+    return ColumnProfile(name, tuple(values[i] for i in order), place[encoded.indices.to_numpy()])

@@ -134,10 +134,10 @@ def by_state(paths: Sequence[Path], pattern: re.Pattern[str], expected: str) -> 
 
 def sources(used: Sequence[Member]) -> tuple[Source, ...]:
     """Name, size and SHA-256 of every file that the members come from, each once, in order."""
-    return tuple(digest(path) for path in dict.fromkeys(m.path for m in used))
+    return tuple(source_of(path) for path in dict.fromkeys(m.path for m in used))
 
 
-def digest(path: Path) -> Source:
+def source_of(path: Path) -> Source:
     try:
         with path.open("rb") as stream:
             sha256 = hashlib.file_digest(stream, "sha256").hexdigest()
@@ -147,7 +147,7 @@ def digest(path: Path) -> Source:
 
 
 @dataclass(frozen=True)
-class Layout:
+class DelimitedFormat:
     """How a delimited file is cut: ``columns`` maps every column in order to its type, or to ``None``
     where it is not wanted; ``skip`` lines stand before the first record; ``quotes`` says whether fields
     may be quoted; ``encoding`` is that of the text."""
@@ -159,7 +159,7 @@ class Layout:
     encoding: str = "utf-8"
 
 
-def batches(member: Member, layout: Layout, block_size: int = 1 << 22) -> Iterator[pa.RecordBatch]:
+def batches(member: Member, layout: DelimitedFormat, block_size: int = 1 << 22) -> Iterator[pa.RecordBatch]:
     """The wanted columns, a batch of records at a time.
 
     Raises :class:`InputError` with the number of the first line that has another number of fields, or a
@@ -189,7 +189,7 @@ def batches(member: Member, layout: Layout, block_size: int = 1 << 22) -> Iterat
         raise not_in(member, layout.encoding, e) from None
 
 
-def _first_fault(member: Member, layout: Layout) -> InputError | None:
+def _first_fault(member: Member, layout: DelimitedFormat) -> InputError | None:
     """The first line that does not fit the layout. Slow, and only for files that failed."""
     names, types, line = list(layout.columns), list(layout.columns.values()), 0
     with member.open() as stream:

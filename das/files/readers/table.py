@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from das.errors import InputError, SpecError
 from das.files.readers.source import (
     AGAIN,
-    Layout,
+    DelimitedFormat,
     Member,
     batches,
     members,
@@ -209,7 +209,7 @@ def _batches(member: Member, meaning: Columns, encoding: str) -> Iterator[tuple[
     kinds: dict[str, pa.DataType | None] = dict.fromkeys(names)
     kinds |= dict.fromkeys(meaning.texts, pa.string()) | dict.fromkeys(meaning.numbers, pa.int64())
     line = 1
-    for batch in batches(member, Layout(delimiter, kinds, skip=1, quotes=True, encoding=encoding)):
+    for batch in batches(member, DelimitedFormat(delimiter, kinds, skip=1, quotes=True, encoding=encoding)):
         yield line, batch
         line += len(batch)
 

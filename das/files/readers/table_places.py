@@ -21,7 +21,7 @@ UNITS, NOISE_SE = "UNITS", "NOISE_SE"
 
 
 @dataclass(frozen=True, eq=False)
-class Places:
+class PlaceColumns:
     """Units or areas in the order of their rows: ``codes``, what stands ``beside`` them and what comes ``after`` their
     counts, by column."""
 
@@ -30,17 +30,17 @@ class Places:
     after: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
 
     @staticmethod
-    def of_level(spine: Spine, level: str) -> Places:
-        return Places(spine.codes[spine.index(level)], identifiers(spine, level))
+    def of_level(spine: Spine, level: str) -> PlaceColumns:
+        return PlaceColumns(spine.codes[spine.index(level)], identifiers(spine, level))
 
     @staticmethod
-    def of_areas(areas: Areas, noise: NDArray[np.float64]) -> Places:
+    def of_areas(areas: Areas, noise: NDArray[np.float64]) -> PlaceColumns:
         """``noise`` is the variance of each area's first column as it was measured."""
         known = {GEOID: areas.geoids, NAME: areas.called}
         beside: dict[str, NDArray[np.generic]] = {c: texts for c, texts in known.items() if texts.any()}
-        return Places(areas.codes, beside | {UNITS: np.bincount(areas.area), NOISE_SE: _error(noise)})
+        return PlaceColumns(areas.codes, beside | {UNITS: np.bincount(areas.area), NOISE_SE: _error(noise)})
 
-    def with_noise(self, columns: Sequence[str], noise: NDArray[np.float64]) -> Places:
+    def with_noise(self, columns: Sequence[str], noise: NDArray[np.float64]) -> PlaceColumns:
         """With the standard errors of ``columns`` after the counts; ``noise`` are their variances, ``(rows, columns)``."""
         return replace(self, after={f"{c} {NOISE_SE}": _error(v) for c, v in zip(columns, noise.T, strict=True)})
 

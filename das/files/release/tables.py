@@ -104,7 +104,7 @@ def _write_one(
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class TableValues:
     """A table as it was read: ``values`` has shape ``(units, columns)``."""
 
     codes: NDArray[np.str_]
@@ -112,7 +112,7 @@ class Rows:
     values: NDArray[np.int64]
 
 
-def read(path: Path) -> Rows:
+def read(path: Path) -> TableValues:
     """Read one table.
 
     Raises:
@@ -130,4 +130,4 @@ def read(path: Path) -> Rows:
     if header[0] != GEOCODE or any(c.null_count for c in table.columns):
         raise InputError(f"the first column is {header[0]!r}, or a value is missing", where=path)
     values = np.stack([c.to_numpy() for c in table.columns[1:]], axis=1)
-    return Rows(table.column(GEOCODE).to_numpy().astype(str), tuple(header[1:]), values)
+    return TableValues(table.column(GEOCODE).to_numpy().astype(str), tuple(header[1:]), values)

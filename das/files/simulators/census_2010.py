@@ -27,8 +27,8 @@ from das.files.simulators.people import (
     NUMBER_OF_RACES,
     Floats,
     Ints,
-    Places,
     Population,
+    SimulatedBlocks,
     draw_places,
     draw_population,
     generator,
@@ -96,7 +96,7 @@ class _Rows:
     values: Ints
 
 
-def _rows(state: State, at: Places, values: Ints, kind: tuple[str, str]) -> _Rows:
+def _rows(state: State, at: SimulatedBlocks, values: Ints, kind: tuple[str, str]) -> _Rows:
     """Every level of one file family. ``values`` per block: 71 + 73 + 71 + 73 + 3 + 10 cells, then two areas."""
     file_id, block_level = kind
     headers, cells = [], []
@@ -109,7 +109,7 @@ def _rows(state: State, at: Places, values: Ints, kind: tuple[str, str]) -> _Row
     return _Rows(header, np.concatenate(cells))
 
 
-def _pl94(state: State, at: Places, values: Ints) -> dict[str, bytes]:
+def _pl94(state: State, at: SimulatedBlocks, values: Ints) -> dict[str, bytes]:
     """The members of ``{ss}2010.pl.zip``."""
     ss, rows = state.usps.lower(), _rows(state, at, values, ("PLST", "750"))
     members = {
@@ -122,7 +122,7 @@ def _pl94(state: State, at: Places, values: Ints) -> dict[str, bytes]:
     return members | {f"{ss}2010.pl.prd.packinglist.txt": text.encode("ascii")}
 
 
-def _sf1(state: State, at: Places, values: Ints) -> dict[str, bytes]:
+def _sf1(state: State, at: SimulatedBlocks, values: Ints) -> dict[str, bytes]:
     """The members of ``{ss}2010.sf1.zip`` that matter here: the header, and segment 6 with P42 filled in."""
     ss, rows = state.usps.lower(), _rows(state, at, values, ("SF1ST", "101"))
     segment = np.zeros((len(rows.values), 254), dtype=np.int64)
@@ -218,7 +218,7 @@ def write(directory: Path, *, seed: int, states: int = 3, persons: int = 12_000,
     return paths
 
 
-def _simulate(rng: np.random.Generator, persons: int, reservations: int) -> tuple[Places, Ints]:
+def _simulate(rng: np.random.Generator, persons: int, reservations: int) -> tuple[SimulatedBlocks, Ints]:
     """The blocks of a state and their values: the cells of all tables, then land and water area."""
     at = draw_places(rng, round(persons / PERSONS_PER_BLOCK), reservations)
     people = draw_population(rng, at, persons)

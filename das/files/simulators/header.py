@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from das.files.readers.fetch import REGION_OF_DIVISION, State
 from das.files.readers.source import letters, points
-from das.files.simulators.people import Ints, Places
+from das.files.simulators.people import Ints, SimulatedBlocks
 
 Bytes = NDArray[np.uint8]
 
@@ -37,7 +37,7 @@ _BLOCKS_ONLY = " ".join((*_NINES, "AIANHH", "AIANHHFP", "AIANHHCC", "AIHHTLI"))
 
 
 @dataclass(frozen=True)
-class Level:
+class SummaryLevel:
     """A summary level: the first block of each unit, the codes that its rows carry, and how they are named."""
 
     sumlev: str
@@ -47,7 +47,7 @@ class Level:
     lsad: str
 
 
-def levels(at: Places, state: State, block_level: str) -> Iterator[tuple[Level, Ints]]:
+def levels(at: SimulatedBlocks, state: State, block_level: str) -> Iterator[tuple[SummaryLevel, Ints]]:
     """Each level, and the block where each run of blocks of one unit starts (with the runs outside any place)."""
     table = (
         ("040", np.zeros(len(at), dtype=np.int64), "STATE", f"{state.name} (simulated)", "00"),
@@ -61,10 +61,10 @@ def levels(at: Places, state: State, block_level: str) -> Iterator[tuple[Level, 
     )  # fmt: skip
     for sumlev, unit, fields, name, lsad in table:
         start = np.flatnonzero(np.diff(unit, prepend=-2))
-        yield Level(sumlev, start[unit[start] >= 0], frozenset(fields.split()), name, lsad), start
+        yield SummaryLevel(sumlev, start[unit[start] >= 0], frozenset(fields.split()), name, lsad), start
 
 
-def _names(level: Level, at: Places) -> NDArray[np.str_]:
+def _names(level: SummaryLevel, at: SimulatedBlocks) -> NDArray[np.str_]:
     """What stands in NAME: a word for the kind of unit, and its number."""
     first = level.first
     tract = at.tract_code[first]
@@ -101,7 +101,7 @@ def characters(text: NDArray[np.str_] | str, width: int) -> Bytes:
     return np.where(padded == 0, np.uint8(ord(" ")), padded)
 
 
-def _codes(state: State, at: Places, level: Level) -> dict[str, NDArray[np.str_] | str]:
+def _codes(state: State, at: SimulatedBlocks, level: SummaryLevel) -> dict[str, NDArray[np.str_] | str]:
     """The geographic codes that the rows of a level carry; a block's also say what does not apply to it."""
     first = level.first
     place, aian = at.place[first], at.aian_code[first]
@@ -119,7 +119,9 @@ def _codes(state: State, at: Places, level: Level) -> dict[str, NDArray[np.str_]
     return {field: text for field, text in codes.items() if field in level.fields}
 
 
-def header_rows(state: State, at: Places, level: Level, counts: Ints, area: Ints, file_id: str) -> Bytes:
+def header_rows(
+    state: State, at: SimulatedBlocks, level: SummaryLevel, counts: Ints, area: Ints, file_id: str
+) -> Bytes:
     """Rows of the geographic header, ``(rows, 501)`` characters, without their LOGRECNO.
 
     ``counts`` ``(rows, 2)``: persons and housing units; ``area`` ``(rows, 2)``: land and water, square metres.

@@ -105,7 +105,7 @@ def state_sizes(seed: int, states: int, persons: int) -> list[tuple[State, int]]
 
 
 @dataclass(frozen=True)
-class Places:
+class SimulatedBlocks:
     """The blocks of a state in order of their code; arrays of shape ``(blocks,)``.
 
     ``county``, ``cousub``, ``tract``, ``group`` and ``place`` (-1: none) number the unit that a block lies
@@ -127,7 +127,7 @@ class Places:
         return len(self.county)
 
 
-def draw_places(rng: np.random.Generator, blocks: int, reservations: int) -> Places:
+def draw_places(rng: np.random.Generator, blocks: int, reservations: int) -> SimulatedBlocks:
     groups = max(6, round(blocks / np.clip(blocks**0.5 / 4, 5, 31)))
     counties = max(2, min(150, round((groups / 2.6) ** 0.5)))
     tracts = spread(rng, max(counties, round(groups / 2.6)), skewed(rng, counties, 0.9))
@@ -153,7 +153,7 @@ def draw_places(rng: np.random.Generator, blocks: int, reservations: int) -> Pla
     group = np.repeat(np.arange(len(g_tract)), g_blocks)
     tract = g_tract[group]
     n = len(group)
-    return Places(
+    return SimulatedBlocks(
         t_county[tract], g_cousub[group], tract, group, _runs(rng, n), t_code[tract], g_digit[group],
         1000 * g_digit[group] + within(g_blocks) + (g_digit[group] == 0),
         _reservations(rng, n, reservations), g_water[group] | (rng.random(n) < 0.055),
@@ -190,7 +190,7 @@ class Population:
     homes: Ints
 
 
-def draw_population(rng: np.random.Generator, at: Places, persons: int) -> Population:
+def draw_population(rng: np.random.Generator, at: SimulatedBlocks, persons: int) -> Population:
     lived_in, quiet, facility = _uses(rng, at)
     kind = 1 + within(np.array([len(facility)])) % 7
     inmates = np.zeros(len(at), dtype=np.int64)
@@ -216,7 +216,7 @@ def draw_population(rng: np.random.Generator, at: Places, persons: int) -> Popul
     return Population(counts, quarters, _homes(rng, housed, quarters[:, 0], quiet))
 
 
-def _uses(rng: np.random.Generator, at: Places) -> tuple[NDArray[np.bool_], Ints, Ints]:
+def _uses(rng: np.random.Generator, at: SimulatedBlocks) -> tuple[NDArray[np.bool_], Ints, Ints]:
     """Which blocks have households; which are empty land; which hold group quarters (some of them alone)."""
     land = np.flatnonzero(~at.water)
     shuffled = land[np.argsort(rng.random(len(land)), kind="stable")]
@@ -229,7 +229,7 @@ def _uses(rng: np.random.Generator, at: Places) -> tuple[NDArray[np.bool_], Ints
     return lived_in, shuffled[alone:empty], facility
 
 
-def _mixture(rng: np.random.Generator, at: Places) -> Floats:
+def _mixture(rng: np.random.Generator, at: SimulatedBlocks) -> Floats:
     """Weights of the 63 race combinations in each block, ``(blocks, 63)``: logistic normal at three levels."""
     share = np.tile(_SHARE, (len(at), 1))
     for unit, sigma in ((at.county, 0.7), (at.tract, 0.8), (np.arange(len(at)), 0.5)):
@@ -238,7 +238,7 @@ def _mixture(rng: np.random.Generator, at: Places) -> Floats:
     return np.exp(np.log(share) @ (_MEMBER / NUMBER_OF_RACES)) * _MIXING[NUMBER_OF_RACES]
 
 
-def _hispanic_rate(rng: np.random.Generator, at: Places) -> Floats:
+def _hispanic_rate(rng: np.random.Generator, at: SimulatedBlocks) -> Floats:
     county = 0.03 + 0.4 * rng.random(int(at.county.max()) + 1) ** 3
     return np.minimum(county[at.county] * skewed(rng, int(at.tract.max()) + 1, 0.4)[at.tract], 0.9)
 

@@ -8,7 +8,7 @@ Level 1 is the lowest. At level i the count :math:`X_i` of the target's unit is 
 .. math:: P[X_2, \dots, X_h \mid X_1, D] \propto \prod_{i \ge 2} e^{-r_i (x_i^* - x_i)^2}
           \prod_{i < h} \pi_i(x_{i+1} \mid x_i)\, 1[x_{i+1} \ge x_i]\, e^{-(r_i/d_i)(y_i^* - x_{i+1} + x_i)^2}.
 
-This is a chain: summing from the top down, one level at a time, costs (window)^2 a level. No Markov chain is needed.
+This is a recursion over levels: summing from the top down, one level at a time, costs (window)^2 a level. No Markov chain is needed.
 
 *Why it may be cut, and how much is lost.* Each factor is at most 1. Let :math:`\delta_i` be the distance of
 :math:`x_i^*` from the values that level i may take, an interval. For a value j beyond the nearest end,
@@ -57,7 +57,7 @@ class Levels:
 
 
 @dataclass(frozen=True)
-class Table:
+class LogWeights:
     """``log[n, a, j]``: log weight of :math:`X_1 = k + a` with :math:`X_2 =` ``first[n] + j``, without what
     :math:`X_1^*` says; ``bound``: the part of each sum that is left out, at most."""
 
@@ -75,7 +75,7 @@ class Table:
         return _log_sum(self.log)
 
 
-def table(levels: Levels, x: Sequence[Ints], y: Sequence[Ints], known: int) -> Table:
+def log_weights(levels: Levels, x: Sequence[Ints], y: Sequence[Ints], known: int) -> LogWeights:
     """``x``: the noisy counts of levels 2..h; ``y``: of the other units of levels 1..h-1; each of shape ``(data,)``.
 
     Raises :class:`InputError` where the data cannot come from the prior, or are too wide to sum.
@@ -86,7 +86,7 @@ def table(levels: Levels, x: Sequence[Ints], y: Sequence[Ints], known: int) -> T
         log = _downwards(levels, x, y, known, first, size)
         left_out = _left_out(levels, x, known, reach, size, _log_sum(log))
         if left_out <= BOUND:
-            return Table(first[0], log, left_out)
+            return LogWeights(first[0], log, left_out)
         reach = [2 * w for w in reach]
         if max(reach) > _LARGEST:
             raise InputError("these counts contradict the prior, or each other, beyond what can be summed", where="risk",
