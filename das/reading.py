@@ -26,7 +26,7 @@ from das.model.result import ErrorRow
 from das.model.schema import Schema
 from das.model.spelling import named, product
 from das.model.spine import Spine
-from das.model.universe import PERSONS, Universe
+from das.model.universe import PERSONS, Planned
 from das.release import dictionary
 from das.release.intervals import Intervals
 from das.release.post import Opened, open_release
@@ -171,7 +171,7 @@ def _opened(path: Path | str) -> Opened:
     return open_release(release)
 
 
-def _chosen(opened: Opened, table: str | None, level: str | None) -> list[tuple[Table, Universe, str]]:
+def _chosen(opened: Opened, table: str | None, level: str | None) -> list[tuple[Table, Planned, str]]:
     """The tables of which there are files, as asked for: each with its universe and a level."""
     every = [(t, u) for u in opened.spec.universes for t in tables_of(u, opened.assigned(u.name))]
     there = {

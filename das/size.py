@@ -17,11 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from das.errors import UserError
-from das.estimate.family import MANY
+from das.estimate.least_squares import MANY
 from das.estimate.modes import Modes
 from das.files.machine import memory as machine
 from das.model.spine import Spine
-from das.model.universe import Universe
+from das.model.universe import Planned
 from das.spec import RunSpec
 
 Array = NDArray[np.float64]
@@ -55,7 +55,7 @@ def sizes(spec: RunSpec, spine: Spine | None = None, held: Mapping[str, Held] | 
     return [_size(spec, u, spine, (held or {}).get(u.name)) for u in spec.universes]
 
 
-def _size(spec: RunSpec, universe: Universe, spine: Spine | None, held: Held | None) -> Size:
+def _size(spec: RunSpec, universe: Planned, spine: Spine | None, held: Held | None) -> Size:
     cells, full = universe.schema.cells, spec.estimation.method == "full-information"
     levels = spec.geography.levels if spine is not None else spec.geography.levels[:1]
     found, seconds = [(0.0, levels[0])], 1.0

@@ -28,7 +28,7 @@ LAYERS: Mapping[str, set[str]] = {
     "solve": VALUES,
     "spec": VALUES | {"accounting"},  # a budget by target
     "geography": VALUES,
-    "estimate": VALUES | {"solve"},
+    "estimate": VALUES | {"solve", "rounding", "engine"},
     "rounding": VALUES | {"solve"},
     "microdata": VALUES,
     "tables": VALUES,
@@ -186,6 +186,24 @@ def test_each_part_imports_only_what_it_may() -> None:
         allowed = LAYERS[part] if part in LAYERS else {*LAYERS, *TOP[: TOP.index(part)]}
         wrong[module] = {m for m in ours(imports(module)) if part_of(m) not in {*allowed, part} and m != "das"}
     assert not {m: w for m, w in wrong.items() if w}
+
+
+def test_estimation_goes_from_arrays_to_arrays() -> None:
+    """Measurements come from a source, and a release is a value: no path, no format, no specification. A worker that
+    estimates loads none of it."""
+    for module in (m for m in sources() if part_of(m) == "estimate"):
+        parts = {part_of(m) for m in reach(module, packages=False)}
+        assert parts <= {"errors", "model", "solve", "rounding", "engine", "estimate"}, module
+        outside = {i.split(".")[0] for i in imports(module)} - {"das", "numpy"}
+        assert outside <= {
+            "__future__",
+            "collections",
+            "concurrent",
+            "dataclasses",
+            "functools",
+            "itertools",
+            "math",
+        } | {"typing"}, module
 
 
 def test_values_need_numpy_and_the_standard_library_only() -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import das
-from das.estimate.family import LEAST_VARIANCE
+from das.estimate.least_squares import LEAST_VARIANCE
 from das.noise import discrete_gaussian
 from das.rounding.controlled import _TOTAL_WEIGHT
 from das.solve.network import _SNAP

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 import das.files.release.tables as files
 from das.errors import InputError
 from das.files.release.tables import read, write
-from das.model.budget import Mechanism, Neighbours, Plan
 from das.model.histogram import Histogram
 from das.model.schema import CENRACE, E2E_1940, H1, PL94, Attribute, Schema
 from das.model.universe import Universe
@@ -107,10 +106,9 @@ H = random_histogram(7, PL94.cells, 9000)
 
 def test_a_table_that_rests_on_an_assigned_attribute_says_so(tmp_path):
     """P5 alone tells types of group quarters apart; of any schema, whatever tells levels of the attribute apart."""
-    nothing = Plan(Mechanism.DISCRETE_GAUSSIAN, Neighbours.BOUNDED, ())
-    said = {t.name: t.assigned for t in of(Universe("persons", "persons", PL94, nothing, {}, ()), ["hhgq"])}
+    said = {t.name: t.assigned for t in of(Universe("persons", "persons", PL94), ["hhgq"])}
     assert said == {"P1": (), "P2": (), "P3": (), "P4": (), "P5": ("hhgq",)}
-    toy = of(Universe("persons", "persons", TOY, nothing, {}, ()), ["age"])
+    toy = of(Universe("persons", "persons", TOY), ["age"])
     assert [(t.name, t.assigned) for t in toy] == [("T0", ()), ("T1", ()), ("T2", ("age",)), ("T3", ("age",))]
     assert toy[2].title == f"{published(TOY)[2].title} (NOT COUNTED: age assigned)"
     h, codes = random_histogram(3, TOY.cells, 20), np.array(["1", "2", "3"])

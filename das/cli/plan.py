@@ -21,7 +21,7 @@ from das.model.budget import Plan
 from das.model.not_private import PLANNED, marked
 from das.model.spelling import named
 from das.model.spelling import query as spelt_query
-from das.model.universe import Universe
+from das.model.universe import Planned
 from das.spec import RunSpec, budget_toml
 
 
@@ -90,7 +90,7 @@ def plan(
         click.echo(p["says"])
 
 
-def _wishes(option: str, texts: Sequence[str], spec: RunSpec, universe: Universe) -> list[tuple[str, Place, str]]:
+def _wishes(option: str, texts: Sequence[str], spec: RunSpec, universe: Planned) -> list[tuple[str, Place, str]]:
     """The text of each wish, the level and query that it names, and its value."""
     levels, plan = spec.geography.levels, universe.plan
     out: list[tuple[str, Place, str]] = []

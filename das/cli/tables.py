@@ -26,7 +26,7 @@ from das.files.run.run_directory import release_of
 from das.model.areas import Areas
 from das.model.not_private import marked_rows
 from das.model.spelling import named
-from das.model.universe import Universe
+from das.model.universe import Planned
 from das.release.intervals import Intervals
 from das.release.page import exact_queries
 from das.release.post import Opened, open_release
@@ -130,7 +130,7 @@ def _level(release: Opened, level: str | None, listed: Path | None) -> tuple[str
 
 
 def _places(
-    release: Opened, at: str, areas: Areas | None, universe: Universe, table: Table, *, noise: bool
+    release: Opened, at: str, areas: Areas | None, universe: Planned, table: Table, *, noise: bool
 ) -> PlaceColumns:
     """The rows of a table, with the noise of its first column beside areas, and with ``noise`` that of every column."""
     levels = release.spine.levels

@@ -33,7 +33,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from das.estimate.family import LEAST_VARIANCE
+from das.estimate.least_squares import LEAST_VARIANCE
 from das.estimate.modes import Modes
 from das.model.constraint import Bounds
 from das.model.measurement import MeasurementSource
@@ -58,7 +58,7 @@ class Information:
     support: NDArray[np.bool_]
     total: NDArray[np.int64] | None = None
 
-    def rows(self, keep: slice | NDArray[np.bool_]) -> Information:
+    def rows(self, keep: slice | NDArray[np.int64]) -> Information:
         total = None if self.total is None else self.total[keep]
         return Information(self.precision[keep], self.rhs[keep], self.support[keep], total)
 

@@ -28,8 +28,8 @@ from math import log, sqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from das.estimate.family import LEAST_VARIANCE
 from das.estimate.information import support
+from das.estimate.least_squares import LEAST_VARIANCE
 from das.estimate.modes import Modes
 from das.model.budget import Mechanism
 from das.model.constraint import Bounds

@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from das.errors import PrivacyError
 from das.model.constraint import Bounds
 from das.model.histogram import Histogram
+from das.model.solution import Certificates
 from das.model.spine import Spine
 
 
 @dataclass(frozen=True)
 class Release:
-    """Integer histograms by level: every parent is the exact sum of its children, every bound exact."""
+    """Integer histograms by level: every parent is the exact sum of its children, every bound exact. ``certificates``
+    say of each level how well it was estimated and rounded; none where nobody knows."""
 
     spine: Spine
     histograms: Mapping[str, Histogram]
     bounds: Mapping[str, Bounds]
+    certificates: Mapping[str, Certificates] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for depth, level in enumerate(self.spine.levels):

@@ -64,3 +64,14 @@ class Certificate:
             self.mended + other.mended,
             self.moved + other.moved,
         )
+
+
+@dataclass(frozen=True)
+class Certificates:
+    """The worst certificates of one level."""
+
+    estimation: Certificate = Certificate()
+    rounding: Certificate = Certificate()
+
+    def merge(self, other: Certificates) -> Certificates:
+        return Certificates(self.estimation.merge(other.estimation), self.rounding.merge(other.rounding))

@@ -64,9 +64,8 @@ class Universe:
     name: str
     folder: str
     schema: Schema
-    plan: Plan
-    passes: Mapping[str, tuple[tuple[str, ...], ...]]
-    chain: tuple[str, ...]
+    passes: Mapping[str, tuple[tuple[str, ...], ...]] = field(default_factory=dict)  #: of each level, for estimation
+    chain: tuple[str, ...] = ()  #: of nested queries, fine to coarse, whose sums rounding keeps
     margins: bool = False  #: with no chain, rounding keeps the sums of measured queries in its stead
     objective: str = "nearest"
     exact: Exact = Exact()
@@ -83,6 +82,13 @@ class Universe:
     def key(self, below: str) -> str:
         """A key of the configuration: ``budget`` is ``housing.budget`` for housing units."""
         return f"{self.table}.{below}" if self.table else below
+
+
+@dataclass(frozen=True, kw_only=True)
+class Planned(Universe):
+    """A universe with the plan by which it is measured. What comes after measurement has no need of one."""
+
+    plan: Plan
 
 
 def called(name: str) -> str:

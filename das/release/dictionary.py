@@ -22,7 +22,7 @@ from das.model.labels import NOT_COUNTED, level_words
 from das.model.not_private import CELL, COLUMN, WARNING, marked_rows
 from das.model.schema import Schema
 from das.model.spine import Spine
-from das.model.universe import Universe, beside
+from das.model.universe import Planned, Universe, beside
 from das.spec import RunSpec
 from das.tables import of as tables_of
 
@@ -117,7 +117,7 @@ def entries(spec: RunSpec, spine: Spine, assigned: Assigned) -> list[DictionaryL
 Line = tuple[str, str, str, str, str]
 
 
-def _schema(u: Universe) -> Iterator[Line]:
+def _schema(u: Planned) -> Iterator[Line]:
     schema = u.schema
     for a in schema.attributes:
         yield "attribute", "", a.name, "", a.title

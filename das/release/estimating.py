@@ -24,9 +24,10 @@ from das.model.histogram import Histogram
 from das.model.not_private import marked
 from das.model.release import Release
 from das.model.result import ErrorRow
+from das.model.solution import Certificates
 from das.release import dictionary
 from das.release import page as release_report
-from das.release.post import Certificates, Opened, estimate, open_release, publish
+from das.release.post import Opened, estimate, open_release, publish
 from das.release.residuals import Misfit, misfits
 from das.release.seal import seal
 from das.report.answers import Shown
@@ -160,10 +161,9 @@ def post_process(opened: Opened, out: Path, pool: Executor, stages: Stages, prog
     """Estimate, round, and write under ``out`` what is published of it. The pool ends with the estimates: its memory is
     free for what follows, and counted in the record of the stage."""
     results: dict[str, Release] = {}
-    certificates: dict[str, Mapping[str, Certificates]] = {}
     with stages("estimate and round"):
         for u in opened.spec.universes:
-            results[u.name], certificates[u.name] = estimate(opened, u, pool, progress, out)
+            results[u.name] = estimate(opened, u, pool, progress, out)
         pool.shutdown()
     with stages("microdata and tables"):
         for u in opened.spec.universes:
@@ -171,6 +171,7 @@ def post_process(opened: Opened, out: Path, pool: Executor, stages: Stages, prog
         assigned = {u.name: opened.assigned(u.name) for u in opened.spec.universes}
         run_directory.write_text(out / dictionary.NAME, dictionary.text(opened.spec, opened.spine, assigned))
     published = {name: r.histograms for name, r in results.items()}
+    certificates = {name: r.certificates for name, r in results.items()}
     with stages("residuals"):
         found = _misfits(opened, published)
         run_directory.write_json(out / MISFITS, marked({WORSE: [asdict(m) for m in found]}, opened.spec.run.private))

@@ -20,8 +20,8 @@ from das.files.measurements.nmf import NmfReader
 from das.files.release.estimates import EstimateReader, folder_of
 from das.model.constraint import Bounds
 from das.model.query import Query
+from das.model.universe import Planned
 from das.release.post import Opened
-from das.spec import Universe
 
 Ints = NDArray[np.int64]
 Columns = NDArray[np.bool_]
@@ -32,7 +32,7 @@ class Intervals:
     """Of the counts of one universe of a release."""
 
     release: Opened
-    universe: Universe
+    universe: Planned
     _levels: dict[str, LevelMargins] = field(default_factory=dict, repr=False)
 
     def read(

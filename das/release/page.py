@@ -14,13 +14,13 @@ from das.files.release import statement as privacy_statement
 from das.files.run import run_directory
 from das.model.areas import Areas
 from das.model.histogram import Histogram
+from das.model.universe import Planned
 from das.release.intervals import Intervals
 from das.release.post import Opened
 from das.report.answers import Answers, Shown, World, across, gather, read
 from das.report.facts import facts
 from das.report.release_figures import ListedDraw
 from das.report.release_page import release_html
-from das.spec import Universe
 
 NAME = "report.html"
 
@@ -34,7 +34,7 @@ def shown(release: Opened, published: Mapping[str, Mapping[str, Histogram]]) -> 
 def answers(
     release: Opened,
     published: Mapping[str, Mapping[str, Histogram]],
-    universe: Universe,
+    universe: Planned,
     level: str | Areas,
     query: str,
 ) -> Answers:
@@ -46,7 +46,7 @@ def answers(
     return across(world, asked, level.kind, level.histogram(world.published[lowest]).answer(asked), lowest)
 
 
-def _world(release: Opened, u: Universe, published: Mapping[str, Histogram]) -> World:
+def _world(release: Opened, u: Planned, published: Mapping[str, Histogram]) -> World:
     exact = exact_queries(privacy_statement.read(release.folder), u.name, release.spine.levels)
     return World(u.name, u.schema, u.plan, published, release.source(u), exact,
                  Intervals(release, u).read, release.assigned(u.name))  # fmt: skip
@@ -70,7 +70,7 @@ def exact_queries(privacy: Mapping[str, Any], universe: str, levels: Sequence[st
     return {level: tuple(q for depth, q in said if depth >= i) for i, level in enumerate(levels)}
 
 
-def _draws(release: Opened, u: Universe) -> list[ListedDraw]:
+def _draws(release: Opened, u: Planned) -> list[ListedDraw]:
     rows = [(r, u.schema.query(r.query)) for r in margins.table(u.plan)]
     return [
         ListedDraw(u.name, r.level, r.query, q.title, release.spine.units(r.level), q.answers,

@@ -6,9 +6,11 @@ and ``das estimate --from`` are the same code from here on.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 
 import numpy as np
@@ -16,18 +18,17 @@ from numpy.typing import NDArray
 
 from das import spec as specification
 from das import tables
-from das.engine import Progress, in_order
+from das.engine import Progress
 from das.errors import PrivacyError, ReleaseError
-from das.estimate import informed
-from das.estimate.family import Method
-from das.estimate.information import Information
-from das.estimate.modes import Modes
-from das.estimate.topdown import estimate_children, estimate_root
+from das.estimate.collapse import Collapsed, collapse
+from das.estimate.descent import topdown
+from das.estimate.estimator import Estimator
+from das.estimate.passes import Passes
 from das.files.measurements import nmf
-from das.files.measurements.source import open_source
 from das.files.microdata import reading as microdata_reading
 from das.files.microdata import writing as microdata
 from das.files.release import areas as areas_file
+from das.files.release import estimates
 from das.files.release import spine as spine_file
 from das.files.release import statement as privacy_statement
 from das.files.release import tables as published_tables
@@ -37,23 +38,9 @@ from das.geography import bounds as geography
 from das.geography.invariants import exact_bounds
 from das.model.areas import Areas
 from das.model.constraint import Bounds, JointTotals
-from das.model.estimate import Estimate
-from das.model.histogram import Histogram
 from das.model.release import Release
-from das.model.schema import Schema
-from das.model.solution import Certificate
 from das.model.spine import Spine
-from das.release.full_information import Collapsed, collapse, write_estimates
-from das.rounding import Margin, descendants, mend, round_estimate
 from das.spec import RunSpec, Universe
-
-
-@dataclass(frozen=True)
-class Certificates:
-    """The worst certificates of one level."""
-
-    estimation: Certificate
-    rounding: Certificate
 
 
 @dataclass(frozen=True)
@@ -131,136 +118,28 @@ def open_release(folder: Path) -> Opened:
 
 def estimate(
     release: Opened, universe: Universe, pool: Executor, progress: Progress, out: Path | None = None
-) -> tuple[Release, dict[str, Certificates]]:
-    """Integer histograms of every level, root first, checked against every constraint.
+) -> Release:
+    """Integer histograms of every level, with their certificates.
 
     Full-information estimation also writes its unbiased estimates, under ``out`` where that is given.
     """
-    bounds = release.bounds(universe)
-    known = None
-    if release.spec.estimation.method == "full-information" and len(release.spine) > 1:
-        known = collapse(release.folder, release.spine, universe, bounds, pool, progress)
+    source, spine, bounds = release.source(universe), release.spine, release.bounds(universe)
+    tolerance = float(release.spec.estimation.tolerance)
+    method: Estimator = Passes(universe.passes, tolerance)
+    if release.spec.estimation.method == "full-information" and len(spine) > 1:
+        known = collapse(source, spine, bounds, universe, pool, progress)
         if out is not None:
-            write_estimates(known, release.spine, universe, folder_of(out, universe.name), progress)
-    published: dict[str, Histogram] = {}
-    certificates: dict[str, Certificates] = {}
-    for depth, level in enumerate(release.spine.levels):
-        above, mended = None, Certificate()
-        if depth:
-            up = release.spine.levels[depth - 1]
-            published, mended = mend(universe.schema, release.spine, bounds, published, up)
-            above = published[up]
-        batches = _batches(release, universe, level, above, bounds, known)
-        progress.stage(f"estimate {universe.name}: {level}", release.spine.units(level))
-        parts, worst = [], Certificates(mended, Certificate())
-        for part, c in in_order(pool, _solve, batches):
-            worst = Certificates(worst.estimation.merge(c.estimation), worst.rounding.merge(c.rounding))
-            parts.append(part)
-            progress.advance(part.units)
-        published[level], certificates[level] = Histogram.concatenate(parts), worst
-    return Release(release.spine, published, bounds), certificates
+            _write_estimates(known, universe, folder_of(out, universe.name), progress)
+        method = known.estimator(method, tolerance)
+    return topdown(source, spine, bounds, universe, method, pool, progress)
 
 
-@dataclass(frozen=True)
-class _Batch:
-    """The families of a slice of units, for one worker. It carries published values only."""
-
-    release: Path
-    universe: str
-    schema: Schema
-    level: str
-    method: Method
-    chain: tuple[str, ...]
-    margins: tuple[Margin, ...]
-    objective: str
-    parents: Histogram | None
-    starts: NDArray[np.int64]
-    bounds: Bounds
-    descendants: tuple[NDArray[np.int64], Bounds] | None
-    modes: Modes | None = None
-    information: Information | None = None
-
-
-def _batches(
-    release: Opened,
-    universe: Universe,
-    level: str,
-    above: Histogram | None,
-    bounds: Mapping[str, Bounds],
-    known: Collapsed | None,
-) -> Iterator[_Batch]:
-    spine, passes = release.spine, universe.passes[level]
-    method = Method(passes, float(release.spec.estimation.tolerance))
-    answers = sum(universe.schema.query(q).answers for p in passes for q in p)
-    starts = spine.children(level)
-    margins = _margins(universe, level)
-    for start, stop in spine.batches(level, answers):
-        first, last = np.searchsorted(starts, [start, stop])
-        families = starts[first : last + 1]
-        parents = None if above is None else above.rows(int(first), int(last))
-        here = bounds[level].rows(start, stop)
-        below = descendants(spine, bounds, level, start, stop)
-        yield _Batch(release.folder, universe.name, universe.schema, level, method, universe.chain,
-                     margins, universe.objective, parents, families, here, below, *_knowledge(known, level, start, stop))  # fmt: skip
-
-
-def _margins(universe: Universe, level: str) -> tuple[Margin, ...]:
-    """The measured queries whose sums the rounding keeps: those that are much coarser than the cells."""
-    if not universe.margins:
-        return ()
-    queries = [(universe.schema.query(d.query), universe.plan.variance(d)) for d in universe.plan.at(level)]
-    return tuple(Margin(q, v**0.5) for q, v in queries if 1 < q.answers <= universe.schema.cells // 2)
-
-
-def _knowledge(known: Collapsed | None, level: str, start: int, stop: int) -> tuple[Modes | None, Information | None]:
-    """What the subtrees of units ``start:stop`` say; nothing at the lowest level, which has only its own."""
-    if known is None or level not in known.information:
-        return None, None
-    return known.modes, known.information[level].rows(slice(start, stop))
-
-
-def _solve(batch: _Batch) -> tuple[Histogram, Certificates]:
-    source = open_source(batch.release, batch.universe)
-    if batch.modes is not None and batch.information is not None:
-        estimates = _informed(batch, batch.modes, batch.information)
-    elif batch.parents is None:
-        estimates = [estimate_root(source, batch.level, batch.schema, batch.method, batch.bounds)]
-    else:
-        estimates = estimate_children(
-            source, batch.level, batch.schema, batch.method, batch.parents, batch.starts, batch.bounds
-        )
-    chain = [batch.schema.query(q) for q in batch.chain]
-    estimation, rounding, parts = Certificate(), Certificate(), []
-    for e in estimates:
-        a = e.start - int(batch.starts[0])
-        b = a + len(e.x)
-        rounded, certificate = round_estimate(
-            e,
-            batch.bounds.rows(a, b),
-            chain,
-            _some(batch.descendants, a, b),
-            margins=batch.margins,
-            objective=batch.objective,
-        )
-        estimation, rounding = estimation.merge(e.certificate), rounding.merge(certificate)
-        parts.append(rounded)
-    return Histogram.concatenate(parts), Certificates(estimation, rounding)
-
-
-def _informed(batch: _Batch, modes: Modes, information: Information) -> list[Estimate]:
-    if batch.parents is None:
-        return [informed.estimate_root(modes, information, batch.method, batch.bounds)]
-    return informed.estimate_children(modes, information, batch.method, batch.parents, batch.starts, batch.bounds)
-
-
-def _some(
-    descendants: tuple[NDArray[np.int64], Bounds] | None, a: int, b: int
-) -> tuple[NDArray[np.int64], Bounds] | None:
-    """The descendants of children ``a:b``."""
-    if descendants is None:
-        return None
-    first, last = np.searchsorted(descendants[0], [a, b])
-    return descendants[0][first:last] - a, descendants[1].rows(int(first), int(last))
+def _write_estimates(known: Collapsed, universe: Universe, folder: Path, progress: Progress) -> None:
+    """Unbiased estimates of every level above the lowest, with their standard errors."""
+    progress.stage(f"unbiased estimates: {universe.name}", len(known.information))
+    for level, rows in groupby(known.unbiased(), key=itemgetter(0)):
+        estimates.write(folder, level, universe.schema, known.spine, (row[1:] for row in rows))
+        progress.advance()
 
 
 def publish(release: Opened, universe: Universe, result: Release, out: Path, progress: Progress) -> None:

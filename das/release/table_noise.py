@@ -9,13 +9,13 @@ from numpy.typing import NDArray
 
 from das.model.budget import Mechanism
 from das.model.query import Query
-from das.model.universe import Universe
+from das.model.universe import Planned
 from das.noise import discrete_gaussian, discrete_laplace
 from das.tables import Table
 
 
 def variances(
-    universe: Universe, table: Table, levels: Sequence[str], exact: Mapping[str, Sequence[str]]
+    universe: Planned, table: Table, levels: Sequence[str], exact: Mapping[str, Sequence[str]]
 ) -> NDArray[np.float64]:
     r"""By level and column, ``(levels, columns)``: the variance of one unit's count, from the unit's own measurements.
 

@@ -16,7 +16,7 @@ from das.errors import SpecError
 from das.model.budget import Allocation, Mechanism, Neighbours, Plan
 from das.model.columns import Columns
 from das.model.schema import H1, Schema
-from das.model.universe import HOUSING, PERSONS, Exact, Tabulation, Universe
+from das.model.universe import HOUSING, PERSONS, Exact, Planned, Tabulation, Universe
 from das.spec.parts import (
     BudgetPart,
     Constraints,
@@ -72,33 +72,33 @@ class RunSpec(Part):
         return self.schema_.build()
 
     @cached_property
-    def persons(self) -> Universe:
+    def persons(self) -> Planned:
         total = self.budget.total
         assert total is not None, "a budget that calibrate() has yet to find"
         c = self.constraints
         plan = self._plan(self.schema_built, total, self.budget, "budget")
         written = self.rounding.chain
-        return Universe(
-            PERSONS, PERSONS, self.schema_built, plan, self._passes(plan, self.schema_built, self.estimation.passes, "estimation.passes"),
+        return Planned(
+            PERSONS, PERSONS, self.schema_built, self._passes(plan, self.schema_built, self.estimation.passes, "estimation.passes"),
             CHAINS.get(self.schema_built.name, ()) if written is None else written,
             written is None and self.schema_built.name not in CHAINS, self.rounding.objective,
-            Exact(c.total, c.housing_units, c.group_quarters, c.queries), tables=self._tables(PERSONS),
+            Exact(c.total, c.housing_units, c.group_quarters, c.queries), tables=self._tables(PERSONS), plan=plan,
         )  # fmt: skip
 
     @cached_property
-    def universes(self) -> tuple[Universe, ...]:
+    def universes(self) -> tuple[Planned, ...]:
         """Persons, and what else is counted over the same tree."""
         out = [self.persons]
         if self.housing is not None:
             plan = self._relative(H1, self.housing.budget, "housing.budget")
-            out.append(Universe(
-                HOUSING, "units", H1, plan, self._passes(plan, H1, {}, ""), (), False, self.rounding.objective,
+            out.append(Planned(
+                HOUSING, "units", H1, self._passes(plan, H1, {}, ""), (), False, self.rounding.objective,
                 Exact(self.geography.levels[-1]), table="housing", letter="U", facilities=True,
-                tables=self._tables(HOUSING),
+                tables=self._tables(HOUSING), plan=plan,
             ))  # fmt: skip
         return (*out, *(self._own(name, part) for name, part in self.own.items()))
 
-    def _own(self, name: str, part: OwnUniverse) -> Universe:
+    def _own(self, name: str, part: OwnUniverse) -> Planned:
         """One under ``[universes]``."""
         table = f"universes.{name}"
         if not _NAME.fullmatch(name) or name in TAKEN:
@@ -109,10 +109,10 @@ class RunSpec(Part):
         except SpecError as error:
             raise SpecError(error.what, where=f"{table}, {error.where}", remedy=error.remedy) from None
         plan = self._relative(schema, part.budget, f"{table}.budget")
-        return Universe(
-            name, name, schema, plan, self._passes(plan, schema, part.estimation.passes, f"{table}.estimation.passes"),
+        return Planned(
+            name, name, schema, self._passes(plan, schema, part.estimation.passes, f"{table}.estimation.passes"),
             part.rounding.chain, not part.rounding.chain, self.rounding.objective, Exact(part.constraints.total, queries=part.constraints.queries), table,
-            part.letter or re.sub(r"[0-9_]", "", name).upper(), tables=self._tables(name),
+            part.letter or re.sub(r"[0-9_]", "", name).upper(), tables=self._tables(name), plan=plan,
         )  # fmt: skip
 
     def _tables(self, universe: str) -> tuple[Tabulation, ...]:
@@ -141,7 +141,7 @@ class RunSpec(Part):
             except SpecError as error:
                 raise SpecError(error.what, where=where, remedy=error.remedy) from None
 
-    def universe(self, name: str) -> Universe:
+    def universe(self, name: str) -> Planned:
         """By its name. Raises :class:`SpecError`."""
         for u in self.universes:
             if name == u.name:

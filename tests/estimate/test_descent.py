@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from das.estimate.family import Method
+from das.estimate.passes import Passes
 from das.model.constraint import JointTotals
 from das.model.histogram import Histogram
 from das.model.release import Release
 from das.model.schema import E2E_1940, PL94, Attribute, Schema
 from das.model.solution import Certificate
 from das.model.spine import Spine
-from tests.estimate.world import PLAIN, SMALL, Memory, World, descend, random_spine, random_world
+from tests.estimate.world import PLAIN, SMALL, World, memory, random_spine, random_world
 
 
 def random_descent(
@@ -36,18 +36,16 @@ def random_descent(
     variance = {(lv, q): level_of_noise * 10 ** rng.uniform(-2, 2) for lv in spine.levels for q in queries}
     source = world.measured(rng, queries, lambda lv, q: variance[lv, q])
 
-    def method(level: str) -> Method:
-        cut = int(rng.integers(len(queries)))
-        return Method((tuple(queries[:cut]), tuple(queries[cut:])) if cut else (tuple(queries),))
-
-    chain = world.chain() if rng.random() < 0.8 else []
-    return world, *descend(world, source, bounds, method, chain)
+    chain = bool(rng.random() < 0.8)
+    cuts = {level: int(rng.integers(len(queries))) for level in spine.levels}
+    passes = {lv: tuple(tuple(p) for p in (queries[:cut], queries[cut:]) if p) for lv, cut in cuts.items()}
+    return world, *world.descend(source, bounds, Passes(passes), chain=chain)
 
 
 @settings(max_examples=60)
 @given(st.integers(0, 2**32), st.sampled_from([SMALL, PLAIN]))
 def test_it_always_ends_in_a_release(seed: int, schema: Schema) -> None:
-    """``Release`` checks sums, bounds, structural zeros and totals; ``descend`` raises if it refuses."""
+    """``Release`` checks sums, bounds, structural zeros and totals; the descent raises if it refuses."""
     world, release, estimation, _ = random_descent(seed, schema)
     assert set(release.histograms) == set(world.spine.levels)
     assert estimation.worst_residual <= 1e-3 or estimation.inaccurate
@@ -65,9 +63,7 @@ def test_it_ends_in_a_release_with_all_redistricting_cells(seed: int) -> None:
     world = random_world(rng, PL94, spine, size=8.0)
     queries = ["total", "hhgq", "votingage * hispanic", "hispanic * cenrace", "detailed"]
     source = world.measured(rng, queries, 20.0)
-    _, estimation, rounding = descend(
-        world, source, world.bounds("L1"), lambda _: Method((("total",), tuple(queries[1:]))), world.chain()
-    )
+    _, estimation, rounding = world.descend(source, world.bounds("L1"), [["total"], queries[1:]])
     assert estimation.inaccurate == 0
     assert rounding.widened == 0
 
@@ -95,8 +91,7 @@ def test_without_noise_it_returns_the_truth(schema: Schema, total_level: str | N
         world = random_world(rng, schema, spine, size=12.0)
         names = [a.name for a in schema.attributes]
         source = world.measured(rng, ["total", names[0], "detailed"], 9.0, noise=0.0)
-        method = Method((("total",), (names[0], "detailed")))
-        release, estimation, _ = descend(world, source, world.bounds(total_level), lambda _, m=method: m, world.chain())
+        release, estimation, _ = world.descend(source, world.bounds(total_level), [["total"], [names[0], "detailed"]])
         for level in spine.levels:
             assert release.histograms[level].same_as(world.truth[level])
         assert estimation.inaccurate == 0
@@ -115,8 +110,8 @@ def test_joint_totals_are_met_whatever_the_noise(seed: int, schema: Schema, nois
     world = random_world(rng, schema, spine, size=rng.choice([0.5, 5]), facilities=0.5, empty=0.3)
     bounds = world.bounds(level, part)
     source = world.measured(rng, ["total", "detailed"], noise)
-    method = Method((("total", "detailed"),) if rng.random() < 0.5 else (("total",), ("detailed",)))
-    release, estimation, _ = descend(world, source, bounds, lambda _: method, world.chain())
+    passes = [["total", "detailed"]] if rng.random() < 0.5 else [["total"], ["detailed"]]
+    release, estimation, _ = world.descend(source, bounds, passes)
     got, true = (np.bincount(part, weights=h[level].totals()) for h in (release.histograms, world.truth))
     assert np.array_equal(got, true)
     assert (estimation.mended, estimation.worst_residual <= 1e-3 or estimation.inaccurate) == (0, True)
@@ -133,8 +128,8 @@ def test_the_parts_of_a_state_share_its_total_by_their_measurements() -> None:
     world = World(schema, spine, histograms, None)
     bounds = world.bounds("State", JointTotals.of_places(spine.codes[1], np.array([100, 25, 100])).part)
     answers = {("US", "total"): np.array([[125]]), ("State", "total"): truth[[0, 2, 1]] + np.array([[4], [9], [2]])}
-    source = Memory({k: (v, np.full(len(v), 4.0)) for k, v in answers.items()})
-    release, _, _ = descend(world, source, bounds, lambda _: Method((("total",),)), [])
+    source = memory({k: (v, np.full(len(v), 4.0)) for k, v in answers.items()})
+    release, _, _ = world.descend(source, bounds, [["total"]], chain=False)
     assert release.histograms["State"].totals().tolist() == [61, 25, 39]
 
 
@@ -144,7 +139,7 @@ def test_an_empty_world() -> None:
     spine = random_spine(rng, 3, 3)
     world = random_world(rng, PLAIN, spine, empty=1.0)
     source = world.measured(rng, ["total", "detailed"], 100.0)
-    release, _, _ = descend(world, source, world.bounds("L0"), lambda _: Method((("total", "detailed"),)), [])
+    release, _, _ = world.descend(source, world.bounds("L0"), [["total", "detailed"]], chain=False)
     assert all(h.totals().sum() == 0 for h in release.histograms.values())
 
 
@@ -158,7 +153,5 @@ def test_states_that_are_full_of_facilities() -> None:
         bounds = world.bounds("L2")
         assert bounds["L0"].total is not None
         source = world.measured(rng, ["total", "home", "detailed"], 1e4)
-        release, _, _ = descend(
-            world, source, bounds, lambda _: Method((("total",), ("home", "detailed"))), world.chain()
-        )
+        release, _, _ = world.descend(source, bounds, [["total"], ["home", "detailed"]])
         assert np.array_equal(release.histograms["L2"].totals(), bounds["L2"].total)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from scipy.stats import chi2
 
 from das.estimate import information as full
-from das.estimate.information import FromBelow, Information, Unbiased
+from das.estimate.collapse import Collapsed, collapse
+from das.estimate.information import Unbiased
 from das.estimate.modes import Modes
 from das.model.constraint import Bounds
 from das.model.grouping import Grouping
@@ -21,11 +22,10 @@ from das.model.schema import PL94, Attribute, Schema
 from das.model.spine import Spine
 from das.noise import discrete_gaussian
 from das.noise.entropy import seeded
-from tests.estimate.world import PLAIN, SMALL, Memory, World, random_spine, random_world
+from tests.estimate.world import PLAIN, SMALL, Held, World, memory, random_spine, random_world
 from tests.oracles import dense
 
 Array = NDArray[np.float64]
-Held = dict[tuple[str, str], tuple[NDArray[np.int64], Array]]
 
 GROUPED = Schema(
     "grouped",
@@ -132,39 +132,30 @@ def test_the_inverse_is_that_of_the_matrix_on_the_support(schema: Schema) -> Non
 class Passes:
     """All that the two passes say, by level."""
 
-    modes: Modes
-    information: Mapping[str, Information]
-    below: Mapping[str, FromBelow]
+    known: Collapsed
     unbiased: Mapping[str, Unbiased]
 
+    @property
+    def modes(self) -> Modes:
+        return self.known.modes
 
-def passes(world: World, held: Held, bounds: Mapping[str, Bounds], asked: Sequence[str] = ()) -> Passes:
-    """Up the tree and down to its lowest level."""
-    schema, spine = world.schema, world.spine
-    modes = Modes.of(schema, queries(schema, *asked))
-    source = Memory(held)
-    by_level = {lv: {q: schema.query(q) for q in source.queries(lv)} for lv in spine.levels}
-    information: dict[str, Information] = {}
-    below: dict[str, FromBelow] = {}
-    for depth in reversed(range(len(spine))):
-        level, n = spine.levels[depth], len(spine.codes[depth])
-        information[level] = full.own(source, level, modes, by_level[level], bounds[level], 0, n, below.get(level))
-        if depth:
-            up = spine.levels[depth - 1]
-            below[up] = full.sum_up(modes, information[level], spine.parent[depth], spine.units(up))
-    unbiased = {spine.levels[0]: full.root(modes, information[spine.levels[0]])}
-    for depth in range(1, len(spine)):
-        up, level = spine.levels[depth - 1 : depth + 1]
-        unbiased[level] = full.descend(
-            modes, information[level], spine.parent[depth], unbiased[up], below[up], information[up].support
-        )
-    return Passes(modes, information, below, unbiased)
+
+def passes(world: World, held: Held, bounds: Mapping[str, Bounds]) -> Passes:
+    """Up the tree and down; and one step further, to its lowest level."""
+    source, spine = memory(held), world.spine
+    known = collapse(source, spine, bounds, world.universe())
+    unbiased = dict(known.down())
+    above, lowest = spine.levels[-2:]
+    leaves = full.own(source, lowest, known.modes, known.queries[lowest], bounds[lowest], 0, spine.units(lowest))
+    unbiased[lowest] = full.descend(known.modes, leaves, spine.parent[-1], unbiased[above], known.below[above],
+                                    known.information[above].support)  # fmt: skip
+    return Passes(known, unbiased)
 
 
 def measured(world: World, rng: np.random.Generator, *, unmeasured: bool = False) -> Held:
     """Answers with normal noise, a variance of its own for each unit and query. ``unmeasured`` leaves out
     some queries of units that are not at the lowest level."""
-    held: Held = {}
+    held = {}
     for level in world.spine.levels:
         for name in MEASURED[world.schema.name]:
             true = world.truth[level].answer(world.schema.query(name))
@@ -239,6 +230,14 @@ def compare(world: World, found: Passes, oracle: DenseGls, *, mean: float, error
             expected, of_oracle = oracle.answers(level, query)
             assert np.abs(value - expected).max() < mean, (level, query.name)
             assert np.abs(deviation - of_oracle).max() < error, (level, query.name)
+    published = list(found.known.unbiased())
+    assert [level for level, *_ in published] == [
+        level for level in world.spine.levels[:-1] for _ in found.known.queries[level]
+    ]
+    for level, query, value, deviation in published:
+        expected, of_oracle = oracle.answers(level, query)
+        assert np.abs(value - expected).max() < mean, (level, query.name)
+        assert np.abs(deviation - of_oracle).max() < error, (level, query.name)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -247,7 +246,7 @@ def test_two_passes_are_dense_generalised_least_squares(schema: Schema, seed: in
     rng = np.random.default_rng(seed)
     world = random_world(rng, schema, random_spine(rng, 3, 3), empty=0.5)
     held, bounds = measured(world, rng, unmeasured=True), world.bounds()
-    found = passes(world, held, bounds, ASKED[schema.name])
+    found = passes(world, held, bounds)
     compare(world, found, gls(world, held, bounds), mean=1e-4, error=1e-5)
 
 
@@ -257,7 +256,7 @@ def test_known_totals_are_equations(schema: Schema, level: str) -> None:
     rng = np.random.default_rng(11)
     world = random_world(rng, schema, random_spine(rng, 4, 2), empty=0.3)
     held, bounds = measured(world, rng), world.bounds(level)
-    found = passes(world, held, bounds, ASKED[schema.name])
+    found = passes(world, held, bounds)
     # a known total is a measurement of variance 1e-4: a standard error of 0.01 in place of none
     compare(world, found, gls(world, held, bounds), mean=0.01, error=0.012)
     value, deviation = full.answers(found.modes, found.unbiased[level], schema.query("total"))
@@ -298,7 +297,7 @@ def test_where_a_support_is_empty_nothing_is_said_and_nothing_spoilt() -> None:
     nobody = ~(lowest.upper > 0).any(axis=1)
     assert nobody.any()
     assert not nobody.all()
-    found = passes(world, held, bounds, ASKED["small"])
+    found = passes(world, held, bounds)
     compare(world, found, gls(world, held, bounds), mean=1e-4, error=1e-5)
     value, deviation = full.answers(found.modes, found.unbiased[world.spine.levels[-1]], SMALL.query("detailed"))
     assert not value[nobody].any()
@@ -352,7 +351,7 @@ def test_standard_errors_are_those_of_repeated_noise_and_a_tenth_less_would_be_n
     true = world.truth[level].answer(query)
     squares, sums = np.zeros(true.shape), np.zeros(true.shape)
     for _ in range(repeats):
-        held: Held = {}
+        held = {}
         for lv in world.spine.levels:
             for name, s in sigma_sq.items():
                 exact = world.truth[lv].answer(SMALL.query(name))

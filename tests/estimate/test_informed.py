@@ -8,19 +8,17 @@ import numpy as np
 import pytest
 
 from das.errors import PrivacyError
-from das.estimate import information as full
-from das.estimate import informed
-from das.estimate.family import Method
-from das.estimate.modes import Modes
+from das.estimate.batch import estimated, families
+from das.estimate.collapse import collapse
 from das.geography import bounds as geography
 from das.model.budget import Draw, Mechanism, Neighbours, Plan
 from das.model.schema import PL94
 from das.model.spine import Spine
-from tests.estimate.world import Memory, random_spine, random_world
+from das.model.universe import Universe
+from tests.estimate.world import memory, passes, random_spine, random_world
 
 QUERIES = ("total", "hhgq", "hispanic * cenrace", "detailed")
 VARIANCE = {"total": 4.0, "hhgq": 50.0, "hispanic * cenrace": 50.0, "detailed": 20.0}
-METHOD = Method((("total",), QUERIES[1:]))
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -30,13 +28,12 @@ def test_a_root_without_a_known_total_keeps_the_unbiased_one(seed: int) -> None:
     spine = random_spine(rng, 2, 3)
     world = random_world(rng, PL94, spine, size=2000.0, facilities=0.3, empty=0.0)
     bounds = world.bounds()
-    queries = {q: PL94.query(q) for q in QUERIES}
-    modes = Modes.of(PL94, queries.values())
     source = world.measured(rng, QUERIES, lambda level, q: VARIANCE[q])
-    leaves = full.own(source, "L1", modes, queries, bounds["L1"], 0, spine.units("L1"))
-    root = full.own(source, "L0", modes, queries, bounds["L0"], 0, 1, full.sum_up(modes, leaves, spine.parent[1], 1))
-    value, error = full.answers(modes, full.root(modes, root), PL94.query("total"))
-    x = informed.estimate_root(modes, root, METHOD, bounds["L0"]).x.sum()
+    known = collapse(source, spine, bounds, world.universe())
+    value, error = next((v, e) for level, q, v, e in known.unbiased() if (level, q.name) == ("L0", "total"))
+    (root,) = families(source, PL94, "L0", None, spine.children("L0"), bounds["L0"])
+    method = known.estimator(passes(spine, [["total"], QUERIES[1:]]))
+    x = estimated(root, method.part("L0", 0, 1)).x.sum()
     assert abs(x - value[0, 0]) < 0.2
     assert abs(x - world.truth["L0"].totals()[0]) < 6 * error[0, 0] + 0.2
 
@@ -51,7 +48,6 @@ def test_large_counts_are_not_drawn_towards_zero() -> None:
     truth[:, 126] = 15_000_000
     bounds = geography.bounds(PL94, spine, None, None, None)
     queries = {n: PL94.query(n) for n in ("total", "detailed")}
-    modes = Modes.of(PL94, queries.values())
     z = []
     for _ in range(12):
         held = {}
@@ -60,11 +56,8 @@ def test_large_counts_are_not_drawn_towards_zero() -> None:
                 answers = query.answer(x)
                 noise = np.rint(rng.normal(size=answers.shape) * 5000**0.5).astype(np.int64)
                 held[level, name] = (answers + noise, np.full(len(answers), 5000.0))
-        source = Memory(held)
-        leaves = full.own(source, "State", modes, queries, bounds["State"], 0, 10)
-        below = full.sum_up(modes, leaves, spine.parent[1], 1)
-        root = full.root(modes, full.own(source, "US", modes, queries, bounds["US"], 0, 1, below))
-        value, error = full.answers(modes, root, queries["detailed"])
+        known = collapse(memory(held), spine, bounds, Universe("persons", "persons", PL94))
+        value, error = next((v, e) for level, q, v, e in known.unbiased() if (level, q.name) == ("US", "detailed"))
         z.append((value[0, 126] - truth[:, 126].sum()) / error[0, 126])
     assert abs(np.mean(z)) < 5 / len(z) ** 0.5  # it was -10.9
 

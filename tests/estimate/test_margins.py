@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from fractions import Fraction
 
 import numpy as np
@@ -20,11 +19,10 @@ from das.model.query import Query
 from das.model.schema import Attribute, Schema
 from das.noise import discrete_gaussian, discrete_laplace
 from das.noise.entropy import seeded
-from tests.estimate.world import PLAIN, SMALL, Memory, World, random_spine, random_world
+from tests.estimate.world import PLAIN, SMALL, Held, World, memory, random_spine, random_world
 from tests.oracles import dense
 
 Array = NDArray[np.float64]
-Held = Mapping[tuple[str, str], tuple[NDArray[np.int64], Array]]
 
 GROUPED = Schema(
     "grouped",
@@ -113,10 +111,10 @@ def test_it_is_dense_generalised_least_squares(case: tuple[Schema, tuple[str, ..
     columns = some_columns(schema, rng)
     undetermined = 0
     for name in world.spine.levels:
-        level = LevelMargins.of(name, schema, Memory(held), bounds[name], partition)
+        level = LevelMargins.of(name, schema, memory(held), bounds[name], partition)
         assert tuple(level.queries) == names
         n = world.spine.units(name)
-        value, error = level.read(Memory(held), columns, 0, n)
+        value, error = level.read(memory(held), columns, 0, n)
         for unit in range(n):
             expected, of_oracle = oracle(level, held, columns, unit)
             assert np.array_equal(np.isnan(error[unit]), np.isnan(of_oracle))
@@ -125,7 +123,7 @@ def test_it_is_dense_generalised_least_squares(case: tuple[Schema, tuple[str, ..
             assert np.allclose(value[unit], expected, atol=1e-7, rtol=1e-9, equal_nan=True)
             undetermined += int(np.isnan(of_oracle).sum())
         middle = n // 2
-        part = level.read(Memory(held), columns, middle, n)
+        part = level.read(memory(held), columns, middle, n)
         assert np.allclose(part[0], value[middle:], equal_nan=True)
     assert (undetermined > 0) or names[-1:] != ("sex",)
 
@@ -136,11 +134,11 @@ def test_what_is_known_exactly_comes_out_exactly() -> None:
     bounds, partition = known(world, "sex * home")
     held = measured(world, ("detailed",), rng)
     for name in world.spine.levels:
-        level = LevelMargins.of(name, GROUPED, Memory(held), bounds[name], partition)
+        level = LevelMargins.of(name, GROUPED, memory(held), bounds[name], partition)
         for query in map(GROUPED.query, ("total", "sex", "home", "sex * home")):
             columns = dense(GROUPED, query).astype(bool)
             value, margin = margins.whole(
-                Mechanism.DISCRETE_GAUSSIAN, *level.read(Memory(held), columns, 0, world.spine.units(name))
+                Mechanism.DISCRETE_GAUSSIAN, *level.read(memory(held), columns, 0, world.spine.units(name))
             )
             assert np.array_equal(value, world.truth[name].answer(query))
             assert not margin.any()
@@ -152,11 +150,11 @@ def test_variances_twenty_powers_of_ten_apart_lose_neither_answers_nor_digits() 
     world = random_world(rng, PLAIN, random_spine(rng, 1, 1))
     variance = {"age": 1e-20, "race": 1.0, "detailed": 1e18}
     held = {("L0", q): (world.truth["L0"].answer(PLAIN.query(q)), np.array([v])) for q, v in variance.items()}
-    level = LevelMargins.of("L0", PLAIN, Memory(held), world.bounds()["L0"])
-    _, error = level.read(Memory(held), np.eye(PLAIN.cells, dtype=bool), 0, 1)
+    level = LevelMargins.of("L0", PLAIN, memory(held), world.bounds()["L0"])
+    _, error = level.read(memory(held), np.eye(PLAIN.cells, dtype=bool), 0, 1)
     assert np.isfinite(error).all()
     assert (error > 1e8).all()  # six cells, of which the margins leave two free
-    _, error = level.read(Memory(held), dense(PLAIN, PLAIN.query("age")).astype(bool), 0, 1)
+    _, error = level.read(memory(held), dense(PLAIN, PLAIN.query("age")).astype(bool), 0, 1)
     assert np.allclose(error, 0.1, rtol=0.01)  # the least variance that anything is given
 
 
@@ -166,10 +164,10 @@ def test_of_a_very_large_schema_each_column_has_its_best_measurement(monkeypatch
     world = random_world(rng, GROUPED, random_spine(rng, 1, 1))
     held = {("L0", q): (world.truth["L0"].answer(GROUPED.query(q)), np.array([v]))
             for q, v in {"total": 9.0, "race * sex": 4.0, "sex": 5.0}.items()}  # fmt: skip
-    level = LevelMargins.of("L0", GROUPED, Memory(held), world.bounds()["L0"])
+    level = LevelMargins.of("L0", GROUPED, memory(held), world.bounds()["L0"])
     for query, variance in {"total": 9.0, "sex": 5.0, "white": None, "race": 8.0, "home": np.nan}.items():
         wanted = GROUPED.query(query)
-        value, error = level.read(Memory(held), dense(GROUPED, wanted).astype(bool), 0, 1)
+        value, error = level.read(memory(held), dense(GROUPED, wanted).astype(bool), 0, 1)
         assert np.allclose(error**2, [8.0, 24.0] if variance is None else variance, equal_nan=True)
         assert np.isnan(value).all() or np.array_equal(value, world.truth["L0"].answer(wanted))
 
@@ -204,9 +202,9 @@ def test_intervals_cover_as_they_say_and_another_sigma_would_be_noticed(mechanis
         )
     free = np.zeros((n, 3), dtype=np.int64)
     bounds = Bounds(SMALL.level_of("home"), free, free + 10**6, None, SMALL.possible)
-    level = LevelMargins.of("L", SMALL, Memory(held), bounds)
+    level = LevelMargins.of("L", SMALL, memory(held), bounds)
     columns = np.vstack([dense(SMALL, SMALL.query(q)) for q in ("total", "age", "home * race", "race")]).astype(bool)
-    value, error = level.read(Memory(held), columns, 0, n)
+    value, error = level.read(memory(held), columns, 0, n)
     single = np.sqrt([held["L", "detailed"][1][0] * c.sum() for c in columns & SMALL.possible])
     assert (error[0] < single).all()
     wanted = true @ columns.T

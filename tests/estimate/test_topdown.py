@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from das.errors import SolverError
-from das.estimate.family import LEAST_VARIANCE, Method, normal_equations
-from das.estimate.topdown import estimate_children, estimate_root
+from das.estimate import least_squares
+from das.estimate.batch import estimated, families
+from das.estimate.family import Batch, Family
+from das.estimate.least_squares import LEAST_VARIANCE, normal_equations
+from das.estimate.passes import Passes
 from das.geography import bounds as geography
 from das.model.constraint import Bounds
+from das.model.estimate import Estimate
 from das.model.histogram import Histogram
-from das.model.schema import PL94, Schema
+from das.model.measurement import Measurements
+from das.model.schema import PL94, Attribute, Schema
 from das.model.spine import Spine
-from tests.estimate.world import PLAIN, SMALL, Memory, World, descend, random_spine, random_world
+from tests.estimate.world import PLAIN, SMALL, World, memory, passes, random_spine, random_world
 from tests.oracles import dense
 from tests.solve.oracle_qp import Problem, clarabel_qp
 
@@ -29,13 +36,29 @@ def family(seed: int, schema: Schema = SMALL, size: float = 6.0) -> World:
     return random_world(np.random.default_rng(seed), schema, FAMILY, size=size, facilities=0.5, empty=0.2)
 
 
-def children(world: World, source: Memory, method: Method, bounds: Bounds) -> np.ndarray:
+def estimates(
+    world: World, level: str, source: Measurements, method: Passes, bounds: Bounds, parents: Histogram | None
+) -> list[Estimate]:
+    """Of the families of a level, given what was published of their parents."""
+    starts = world.spine.children(level)
+    return [estimated(f, method) for f in families(source, world.schema, level, parents, starts, bounds)]
+
+
+def children(world: World, source: Measurements, method: Passes, bounds: Bounds) -> np.ndarray:
     """The estimate of the children of the true parent, all cells."""
-    starts = world.spine.children("L1")
-    (e,) = estimate_children(source, "L1", world.schema, method, world.truth["L0"], starts, bounds)
+    (e,) = estimates(world, "L1", source, method, bounds, world.truth["L0"])
     out = np.zeros((len(e.x), world.schema.cells))
     out[:, e.cell] = e.x
     return out
+
+
+def method(*names: tuple[str, ...] | list[str], **options: float) -> Passes:
+    return passes(FAMILY, names, **options)
+
+
+def held(source: Measurements, level: str, query: str) -> tuple[np.ndarray, np.ndarray]:
+    m = source.held[level, query]
+    return m.values, m.variance
 
 
 # --- normal equations ----------------------------------------------------------------------------------------------
@@ -85,10 +108,10 @@ def test_a_level_in_one_pass_is_its_non_negative_least_squares(seed: int, total_
     rng = np.random.default_rng(seed)
     source = world.measured(rng, QUERIES, lambda _, q: {"total": 1.0, "detailed": 30.0}.get(q, 8.0))
     bounds = world.bounds(total_level)["L1"]
-    x = children(world, source, Method((QUERIES,), accuracy=1e-9), bounds)
+    x = children(world, source, method(QUERIES, accuracy=1e-9), bounds)
     gram, rhs = np.zeros((SMALL.cells, SMALL.cells)), np.zeros(x.shape)
     for name in QUERIES:
-        q, (values, variance) = dense(SMALL, SMALL.query(name)), source.held["L1", name]
+        q, (values, variance) = dense(SMALL, SMALL.query(name)), held(source, "L1", name)
         gram += q.T @ q / variance[0]
         rhs += values @ q / variance[0]
     rows = [(bounds.group == g).astype(float) for g in range(bounds.groups)]
@@ -108,8 +131,8 @@ def test_the_root_is_its_non_negative_least_squares() -> None:
     world = family(3)
     source = world.measured(np.random.default_rng(1), QUERIES, 20.0)
     bounds = world.bounds()["L0"]
-    e = estimate_root(source, "L0", SMALL, Method((QUERIES,), accuracy=1e-9), bounds)
-    gram, rhs = normal_equations([(SMALL.query(q).index[e.cell], *source.held["L0", q]) for q in QUERIES])
+    (e,) = estimates(world, "L0", source, method(QUERIES, accuracy=1e-9), bounds, None)
+    gram, rhs = normal_equations([(SMALL.query(q).index[e.cell], *held(source, "L0", q)) for q in QUERIES])
     rows = (bounds.group[e.cell] == np.arange(bounds.groups)[:, None]).astype(float)
     p = Problem(gram, rhs, None, rows, bounds.lower.astype(float), np.minimum(bounds.upper, 10_000).astype(float))
     best = clarabel_qp(p)
@@ -128,9 +151,9 @@ def test_a_redistricting_family_is_within_a_hundredth_of_a_person_of_clarabel() 
     source = world.measured(np.random.default_rng(2), list(share), lambda _, q: 4097 / (rho * share[q]))
     names = tuple(share)
     bounds = geography.bounds(PL94, world.spine, None, None, None)["L1"]
-    x = children(world, source, Method((names,)), bounds)
+    x = children(world, source, method(names), bounds)
     cell = np.flatnonzero(world.truth["L0"].dense()[0])
-    gram, rhs = normal_equations([(PL94.query(q).index[cell], *source.held["L1", q]) for q in names])
+    gram, rhs = normal_equations([(PL94.query(q).index[cell], *held(source, "L1", q)) for q in names])
     best = clarabel_qp(Problem(gram, rhs, world.truth["L0"].dense()[0, cell].astype(float)))
     assert best is not None
     assert np.abs(x[:, cell] - best).max() < 0.01
@@ -148,9 +171,9 @@ def test_a_later_pass_keeps_the_answers_of_an_earlier_one(first: str, tolerance:
         world = family(seed)
         source = world.measured(np.random.default_rng(seed), ["total", "home", "age", "detailed"], 25.0)
         bounds, query = world.bounds()["L1"], SMALL.query(first)
-        alone = query.answer(children(world, source, Method(((first,),)), bounds))
-        kept = query.answer(children(world, source, Method(((first,), ("detailed",)), tolerance), bounds))
-        free = query.answer(children(world, source, Method((("detailed",),)), bounds))
+        alone = query.answer(children(world, source, method((first,)), bounds))
+        kept = query.answer(children(world, source, method((first,), ("detailed",), tolerance=tolerance), bounds))
+        free = query.answer(children(world, source, method(("detailed",)), bounds))
         assert np.abs(kept - alone).max() <= tolerance + 1e-3
         moved = max(moved, float(np.abs(free - alone).max()))
     assert moved > 1
@@ -162,14 +185,14 @@ def test_known_totals_need_no_pass() -> None:
     source = world.measured(np.random.default_rng(0), QUERIES, 25.0)
     bounds = world.bounds("L1")["L1"]
     rest = QUERIES[1:]
-    with_pass = children(world, source, Method((("total",), rest)), bounds)
-    assert np.array_equal(with_pass, children(world, source, Method((rest,)), bounds))
+    with_pass = children(world, source, method(("total",), rest), bounds)
+    assert np.array_equal(with_pass, children(world, source, method(rest), bounds))
     assert bounds.total is not None
     assert np.abs(with_pass.sum(axis=1) - bounds.total).max() < 1e-3
 
 
-@pytest.mark.parametrize("passes", [(QUERIES,), (("total",), QUERIES[1:])])
-def test_an_estimate_stays_within_reach_of_what_lies_below(passes: tuple[tuple[str, ...], ...]) -> None:
+@pytest.mark.parametrize("names", [(QUERIES,), (("total",), QUERIES[1:])])
+def test_an_estimate_stays_within_reach_of_what_lies_below(names: tuple[tuple[str, ...], ...]) -> None:
     """Measurements that put everybody into facilities, places full of households: no subset of the dwelling groups
     holds more than all places together can."""
     tight = 0
@@ -178,17 +201,15 @@ def test_an_estimate_stays_within_reach_of_what_lies_below(passes: tuple[tuple[s
         world = random_world(rng, SMALL, random_spine(rng, 4, 4), size=6.0, facilities=0.2, empty=0.2)
         bounds = world.bounds("L2")
         source = world.measured(rng, QUERIES, 4.0)
-        for (_, q), (values, _) in source.held.items():
-            values[:] = SMALL.query(q).answer(np.where(SMALL.level_of("home") > 0, 50, 0) * np.ones((len(values), 1)))
+        for (_, q), m in source.held.items():
+            m.values[:] = SMALL.query(q).answer(
+                np.where(SMALL.level_of("home") > 0, 50, 0) * np.ones((len(m.values), 1))
+            )
         for level in ("L0", "L1"):
             if (reach := bounds[level].reach) is None:
                 continue
-            if level == "L0":
-                estimates = [estimate_root(source, level, SMALL, Method(passes), bounds[level])]
-            else:
-                parent, starts = world.truth["L0"], world.spine.children(level)
-                estimates = estimate_children(source, level, SMALL, Method(passes), parent, starts, bounds[level])
-            for e in estimates:
+            parents = None if level == "L0" else world.truth["L0"]
+            for e in estimates(world, level, source, passes(world.spine, names), bounds[level], parents):
                 group = bounds[level].group[e.cell]
                 for subset in range(1, 7):
                     held = e.x[:, (subset >> group) & 1 == 1].sum(axis=1)
@@ -206,7 +227,7 @@ def test_an_only_child_is_its_parent() -> None:
     spine = random_spine(rng, 4, 1)
     world = random_world(rng, SMALL, spine, empty=0.0)
     source = world.measured(rng, QUERIES, 50.0)
-    release, _, _ = descend(world, source, world.bounds(), lambda _: Method((QUERIES,)), world.chain())
+    release, _, _ = world.descend(source, world.bounds(), [QUERIES])
     for level in spine.levels[1:]:
         assert release.histograms[level].same_as(release.histograms["L0"])
 
@@ -217,7 +238,7 @@ def test_a_child_that_may_hold_nobody_holds_nobody() -> None:
     upper[2] = 0
     bounds = Bounds(SMALL.level_of("home"), lower, upper, None, SMALL.possible)
     source = world.measured(np.random.default_rng(0), QUERIES, 4.0)
-    x = children(world, source, Method((("total",), QUERIES[1:])), bounds)
+    x = children(world, source, method(("total",), QUERIES[1:]), bounds)
     assert (x[2] == 0).all()
     assert x.sum() == pytest.approx(world.truth["L0"].totals()[0])
 
@@ -227,7 +248,7 @@ def test_the_only_child_that_may_hold_anybody_is_its_parent() -> None:
     upper = np.zeros((4, 3), dtype=np.int64)
     upper[1] = 99_999
     bounds = Bounds(SMALL.level_of("home"), np.zeros_like(upper), upper, None, SMALL.possible)
-    x = children(world, world.measured(np.random.default_rng(0), QUERIES, 4.0), Method((QUERIES,)), bounds)
+    x = children(world, world.measured(np.random.default_rng(0), QUERIES, 4.0), method(QUERIES), bounds)
     assert np.array_equal(x[1], world.truth["L0"].dense()[0])
 
 
@@ -236,31 +257,27 @@ def test_a_parent_that_no_child_may_take_is_an_error() -> None:
     none = np.zeros((4, 3), dtype=np.int64)
     bounds = Bounds(SMALL.level_of("home"), none, none, None, SMALL.possible)
     with pytest.raises(SolverError, match="does not sum to its parent"):
-        children(world, world.measured(np.random.default_rng(0), QUERIES, 4.0), Method((QUERIES,)), bounds)
+        children(world, world.measured(np.random.default_rng(0), QUERIES, 4.0), method(QUERIES), bounds)
 
 
 def test_an_empty_parent_has_empty_children() -> None:
     world = family(2)
     source = world.measured(np.random.default_rng(0), QUERIES, 4.0)
     nobody = Histogram.of(1, SMALL.cells, *(np.zeros(0, dtype=np.int64),) * 3)
-    starts = world.spine.children("L1")
-    (e,) = estimate_children(source, "L1", SMALL, Method((QUERIES,)), nobody, starts, world.bounds()["L1"])
+    (e,) = estimates(world, "L1", source, method(QUERIES), world.bounds()["L1"], nobody)
     assert e.x.shape == (4, 0)
 
 
 # --- precision of its own for each unit ------------------------------------------------------------------------------------
 
 
-def with_variances(source: Memory, level: str, change: dict[int, float]) -> Memory:
+def with_variances(source: Measurements, level: str, change: dict[int, float]) -> Measurements:
     """Other variances for some units of ``level``, all queries."""
-    held = dict(source.held)
-    for (lv, q), (values, variance) in source.held.items():
-        if lv == level:
-            variance = variance.copy()
-            for unit, factor in change.items():
-                variance[unit] *= factor
-            held[lv, q] = (values, variance)
-    return Memory(held)
+    factor = np.ones(max(len(m.values) for m in source.held.values()))
+    factor[list(change)] = list(change.values())
+    new = {(lv, q): replace(m, variance=m.variance * factor[: len(m.variance)])
+           for (lv, q), m in source.held.items() if lv == level}  # fmt: skip
+    return Measurements({**source.held, **new})
 
 
 def test_units_of_different_precision() -> None:
@@ -268,25 +285,24 @@ def test_units_of_different_precision() -> None:
     world = family(6, PLAIN, size=30.0)
     names = ("total", "race", "detailed")
     source = with_variances(world.measured(np.random.default_rng(3), names, 9.0), "L1", {0: 0.1, 2: 7.0})
-    x = children(world, source, Method((names,), accuracy=1e-9), world.bounds()["L1"])
+    x = children(world, source, method(names, accuracy=1e-9), world.bounds()["L1"])
     cell = np.arange(PLAIN.cells)
-    gram, rhs = normal_equations([(PLAIN.query(q).index[cell], *source.held["L1", q]) for q in names])
+    gram, rhs = normal_equations([(PLAIN.query(q).index[cell], *held(source, "L1", q)) for q in names])
     assert gram.ndim == 3
     best = clarabel_qp(Problem(gram, rhs, world.truth["L0"].dense()[0].astype(float)))
     assert best is not None
     assert np.abs(x - best).max() < 0.01
 
 
-@pytest.mark.parametrize("passes", [(("total", "race", "detailed"),), (("total",), ("race", "detailed"))])
-def test_a_unit_that_was_not_measured_takes_the_rest(passes: tuple[tuple[str, ...], ...]) -> None:
+@pytest.mark.parametrize("names", [(("total", "race", "detailed"),), (("total",), ("race", "detailed"))])
+def test_a_unit_that_was_not_measured_takes_the_rest(names: tuple[tuple[str, ...], ...]) -> None:
     """The others are measured without error, so the rest is the truth; its own values count for nothing."""
     world = family(6, PLAIN, size=30.0)
     source = world.measured(np.random.default_rng(3), ("total", "race", "detailed"), 9.0, noise=0.0)
-    held = {
-        k: (np.where(np.arange(len(v))[:, None] == 1, 777, v), s) for k, (v, s) in source.held.items() if k[0] == "L1"
-    }
-    source = with_variances(Memory(held), "L1", {1: np.inf})
-    x = children(world, source, Method(passes), world.bounds()["L1"])
+    wrong = [replace(m, values=np.where(np.arange(len(m.values))[:, None] == 1, 777, m.values))
+             for (level, _), m in source.held.items() if level == "L1"]  # fmt: skip
+    source = with_variances(Measurements.of(wrong), "L1", {1: np.inf})
+    x = children(world, source, method(*names), world.bounds()["L1"])
     assert np.abs(x - world.truth["L1"].dense()).max() < 0.2
 
 
@@ -298,9 +314,7 @@ def test_the_whole_descent_with_units_that_were_not_measured() -> None:
         for level in world.spine.levels[1:]:
             missing = np.flatnonzero(rng.random(world.spine.units(level)) < 0.3)
             source = with_variances(source, level, dict.fromkeys(missing.tolist(), np.inf))
-        _, estimation, _ = descend(
-            world, source, world.bounds("L1"), lambda _: Method((("total",), QUERIES[1:])), world.chain()
-        )
+        _, estimation, _ = world.descend(source, world.bounds("L1"), [["total"], QUERIES[1:]])
         assert estimation.inaccurate == 0
 
 
@@ -309,10 +323,6 @@ def test_a_pass_without_the_cells_is_solved_over_what_its_queries_tell_apart(
     parent: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Crossed margins of many cells: their answers fit the measurements as well as any counts do."""
-    from das.estimate import family as module
-    from das.estimate.family import Family, NoisyAnswers
-    from das.model.schema import Attribute
-
     schema = Schema("mine", tuple(Attribute(n, tuple(map(str, range(k)))) for n, k in (("a", 4), ("b", 5), ("c", 9))))
     random = np.random.default_rng(8)
     true = random.poisson(3.0, (3, schema.cells))
@@ -321,15 +331,14 @@ def test_a_pass_without_the_cells_is_solved_over_what_its_queries_tell_apart(
     bounds = Bounds(group, n, n + 10**6, None, np.ones(schema.cells, dtype=bool))
     queries = {name: schema.query(name) for name in ("a", "b")}
     answers = {name: np.stack([np.bincount(q.index, weights=t) for t in true]) for name, q in queries.items()}
-    measured = {
-        name: NoisyAnswers(queries[name], (v + random.normal(0, 3, v.shape)).round().astype(np.int64), np.full(3, 9.0))
-        for name, v in answers.items()
-    }
+    source = memory({("L1", name): ((v + random.normal(0, 3, v.shape)).round().astype(np.int64), np.full(3, 9.0))
+                     for name, v in answers.items()})  # fmt: skip
     held = true.sum(axis=0) if parent else None
+    family = Family(Batch(source, schema, "L1", 0, 3), np.arange(3), np.arange(schema.cells), held, bounds)
     found = []
-    for few in (module.FEW, 2):  # with 2, the twenty atoms are held to even shares
-        monkeypatch.setattr(module, "FEW", few)
-        x, certificate = Family(np.arange(schema.cells), held, bounds, measured).solve(Method((("a", "b"),), 0.1, 1e-9))
+    for few in (least_squares.FEW, 2):  # with 2, the twenty atoms are held to even shares
+        monkeypatch.setattr(least_squares, "FEW", few)
+        x, certificate = method(("a", "b"), accuracy=1e-9).estimate(family)
         assert certificate.inaccurate == 0
         found.append([np.stack([np.bincount(q.index, weights=row) for row in x]) for q in queries.values()])
         if parent:

@@ -1,25 +1,26 @@
-"""Small random worlds in memory: a tree, dwellings, people, their noisy measurements, and the whole descent."""
+"""Small random worlds in memory: a tree, dwellings, people, and their noisy measurements."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 
 import numpy as np
 from numpy.typing import NDArray
 
-from das.estimate.family import Method
-from das.estimate.topdown import estimate_children, estimate_root
+from das.estimate.descent import topdown
+from das.estimate.estimator import Estimator
+from das.estimate.passes import Passes
 from das.geography import bounds as geography
 from das.model.constraint import Bounds, JointTotals
 from das.model.histogram import Histogram
-from das.model.measurement import Measurement
-from das.model.query import Query
+from das.model.measurement import Measurement, Measurements, MeasurementSource
 from das.model.release import Release
 from das.model.schema import E2E_1940, PL94, Attribute, Schema
-from das.model.solution import Certificate
+from das.model.solution import Certificate, Certificates
 from das.model.spine import Spine
-from das.rounding import descendants, mend, round_estimate
+from das.model.universe import Universe
 
 SMALL = Schema(
     "small",
@@ -36,18 +37,13 @@ CHAINS = {
 }
 
 
-@dataclass(frozen=True)
-class Memory:
-    """A :class:`das.model.measurement.MeasurementSource` of what is held in memory."""
+#: Values and variances, by level and query.
+Held = Mapping[tuple[str, str], tuple[NDArray[np.int64], NDArray[np.float64]]]
 
-    held: Mapping[tuple[str, str], tuple[NDArray[np.int64], NDArray[np.float64]]]
 
-    def queries(self, level: str) -> tuple[str, ...]:
-        return tuple(q for lv, q in self.held if lv == level)
-
-    def read(self, level: str, query: str, start: int, stop: int) -> Measurement:
-        values, variance = self.held[level, query]
-        return Measurement(level, query, start, values[start:stop], variance[start:stop])
+def memory(held: Held) -> Measurements:
+    """The measurements of whole levels."""
+    return Measurements.of(Measurement(*key, 0, *value) for key, value in held.items())
 
 
 @dataclass(frozen=True)
@@ -76,7 +72,7 @@ class World:
         variance: float | Callable[[str, str], float],
         *,
         noise: float = 1.0,
-    ) -> Memory:
+    ) -> Measurements:
         """Answers with noise of ``variance``, times ``noise``: 0 for answers that are right."""
         held = {}
         for level in self.spine.levels:
@@ -85,10 +81,22 @@ class World:
                 true = self.truth[level].answer(self.schema.query(q))
                 error = np.rint(noise * rng.normal(0, np.sqrt(v), true.shape)).astype(np.int64)
                 held[level, q] = (true + error, np.full(len(true), float(v)))
-        return Memory(held)
+        return memory(held)
 
-    def chain(self) -> list[Query]:
-        return [self.schema.query(q) for q in CHAINS[self.schema.name]]
+    def universe(self, *, chain: bool = True) -> Universe:
+        return Universe("persons", "persons", self.schema, chain=CHAINS.get(self.schema.name, ()) if chain else ())
+
+    def descend(
+        self, source: MeasurementSource, bounds: Mapping[str, Bounds], method: Estimator | Sequence[Sequence[str]],
+        *, chain: bool = True,
+    ) -> tuple[Release, Certificate, Certificate]:  # fmt: skip
+        """The release from root to lowest level, with the worst certificates of estimation and of rounding; ``method``
+        may be the passes of every level."""
+        if not isinstance(method, Estimator):
+            method = passes(self.spine, method)
+        release = topdown(source, self.spine, bounds, self.universe(chain=chain), method)
+        worst = reduce(Certificates.merge, release.certificates.values())
+        return release, worst.estimation, worst.rounding
 
 
 def random_spine(rng: np.random.Generator, depth: int, most: int) -> Spine:
@@ -138,31 +146,9 @@ def random_world(
     return World(schema, spine, truth, structures)
 
 
-def descend(
-    world: World, source: Memory, bounds: Mapping[str, Bounds], method: Callable[[str], Method], chain: Sequence[Query]
-) -> tuple[Release, Certificate, Certificate]:
-    """Root to lowest level, estimated and rounded: the release, and the worst certificates of both."""
-    spine, schema = world.spine, world.schema
-    published: dict[str, Histogram] = {}
-    estimation, rounding = Certificate(), Certificate()
-    for depth, level in enumerate(spine.levels):
-        here = bounds[level]
-        if depth:
-            published, mended = mend(schema, spine, bounds, published, spine.levels[depth - 1])
-            estimation = estimation.merge(mended)
-        if depth == 0:
-            estimates = [estimate_root(source, level, schema, method(level), here)]
-        else:
-            above = published[spine.levels[depth - 1]]
-            estimates = estimate_children(source, level, schema, method(level), above, spine.children(level), here)
-        parts = []
-        for e in estimates:
-            a, b = e.start, e.start + len(e.x)
-            rounded, certificate = round_estimate(e, here.rows(a, b), chain, descendants(spine, bounds, level, a, b))
-            estimation, rounding = estimation.merge(e.certificate), rounding.merge(certificate)
-            parts.append(rounded)
-        published[level] = Histogram.concatenate(parts)
-    return Release(spine, published, bounds), estimation, rounding
+def passes(spine: Spine, names: Sequence[Sequence[str]], **options: float) -> Passes:
+    """The same passes at every level."""
+    return Passes({level: tuple(map(tuple, names)) for level in spine.levels}, **options)
 
 
 SCHEMAS = {s.name: s for s in (SMALL, PLAIN, E2E_1940, PL94)}

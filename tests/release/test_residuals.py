@@ -3,32 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from fractions import Fraction
 
 import numpy as np
 import pytest
 
-from das.model.budget import Mechanism, Neighbours, Plan
 from das.model.histogram import Histogram
-from das.model.measurement import Measurement
+from das.model.measurement import Measurement, Measurements
 from das.model.schema import Attribute, Schema
 from das.model.universe import Universe
 from das.release.residuals import misfits
 
 SCHEMA = Schema("mine", (Attribute("a", tuple("abcde")), Attribute("b", tuple("uvwxyz"))), (), (), None)
-PLAN = Plan.priced(Mechanism.DISCRETE_GAUSSIAN, Neighbours.BOUNDED, [("L", "a", Fraction(1, 25))])
-UNIVERSE = Universe("persons", "persons", SCHEMA, PLAN, {}, ())
-
-
-class Source:
-    def __init__(self, values: np.ndarray, variance: np.ndarray) -> None:
-        self.values, self.variance = values, variance
-
-    def queries(self, level: str) -> tuple[str, ...]:
-        return ("a",)
-
-    def read(self, level: str, query: str, start: int, stop: int) -> Measurement:
-        return Measurement(level, query, start, self.values[start:stop], self.variance[start:stop])
+UNIVERSE = Universe("persons", "persons", SCHEMA)
 
 
 def listed(units: int, shift: float, seed: int, spread: float = 0.0, unmeasured: int = 0) -> Mapping[str, float]:
@@ -43,7 +29,8 @@ def listed(units: int, shift: float, seed: int, spread: float = 0.0, unmeasured:
     variance = np.full(units, 25.0)
     variance[:unmeasured] = np.inf
     noisy[:unmeasured] = 10**6
-    return {m.query: m.error_at_least for m in misfits(UNIVERSE, Source(noisy, variance), {"L": published}, 40)}
+    source = Measurements.of([Measurement("L", "a", 0, noisy, variance)])
+    return {m.query: m.error_at_least for m in misfits(UNIVERSE, source, {"L": published}, 40)}
 
 
 def test_errors_beyond_the_noise_are_listed_and_sized() -> None:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from das.model.budget import Allocation, Mechanism, Neighbours, Plan
 from das.model.query import Query
 from das.model.schema import H1, PL94, Attribute, Schema
-from das.model.universe import Universe
+from das.model.universe import Planned
 from das.noise import discrete_gaussian
 from das.release.table_noise import variances
 from das.tables import Table, published
@@ -20,10 +20,10 @@ TOY = Schema("toy", (Attribute("sex", ("male", "female")), Attribute("age", ("yo
 HALF = Fraction(1, 2)
 
 
-def universe(schema: Schema, queries: dict[str, Fraction]) -> Universe:
+def universe(schema: Schema, queries: dict[str, Fraction]) -> Planned:
     shares = Allocation({"A": HALF, "B": HALF}, {"A": queries, "B": queries})
     plan = Plan.of(Fraction(1, 50), Mechanism.DISCRETE_GAUSSIAN, Neighbours.BOUNDED, shares)
-    return Universe("persons", "persons", schema, plan, {}, ())
+    return Planned("persons", "persons", schema, plan=plan)
 
 
 def table(name: str) -> Table:

@@ -10,15 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from das.errors import InfeasibleError
-from das.estimate.family import Method
-from das.estimate.topdown import estimate_children, estimate_root
+from das.estimate.descent import topdown
 from das.model.constraint import Bounds
 from das.model.estimate import Estimate
-from das.model.histogram import Histogram
 from das.model.schema import E2E_1940, Schema
 from das.model.solution import Certificate
-from das.rounding import descendants, round_estimate
-from tests.estimate.world import PLAIN, SMALL, random_spine, random_world
+from das.rounding import round_estimate
+from tests.estimate.world import PLAIN, SMALL, passes, random_spine, random_world
 from tests.oracles import can_be_shared_out
 
 GROUP = SMALL.level_of("home")
@@ -90,21 +88,10 @@ def test_what_is_rounded_can_be_shared_out_below(schema: Schema) -> None:
         world = random_world(rng, schema, spine, size=1.0, facilities=0.6, empty=0.5)
         all_bounds = world.bounds("L3")
         source = world.measured(rng, ["total", "detailed"], float(rng.choice([1.0, 1e3, 1e6])))
-        above = None
+        release = topdown(source, spine, all_bounds, world.universe(), passes(spine, [["total", "detailed"]]))
         for level in ("L0", "L1", "L2"):
-            b = all_bounds[level]
-            starts, method = spine.children(level), Method((("total", "detailed"),))
-            if above is None:
-                estimates = [estimate_root(source, level, schema, method, b)]
-            else:
-                estimates = estimate_children(source, level, schema, method, above, starts, b)
-            parts = [
-                round_estimate(e, b.rows(e.start, e.start + len(e.x)), world.chain(),
-                               descendants(spine, all_bounds, level, e.start, e.start + len(e.x)))
-                for e in estimates
-            ]  # fmt: skip
-            assert not any(certificate.widened for _, certificate in parts)
-            above = Histogram.concatenate([rounded for rounded, _ in parts])
+            b, above, certificates = all_bounds[level], release.histograms[level], release.certificates
+            assert (certificates[level].rounding.widened, certificates[level].estimation.mended) == (0, 0)
             home, low = spine.up("L3", level), all_bounds["L3"]
             held = np.stack([above.dense()[:, b.group == g].sum(axis=1) for g in range(b.groups)], axis=1)
             for unit in range(above.units):

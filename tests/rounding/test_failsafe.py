@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.optimize import linprog
 
 from das.errors import InfeasibleError
-from das.estimate.family import Method
+from das.estimate import descent
 from das.geography import bounds as geography
 from das.model.constraint import MOST_GROUPS, Bounds
 from das.model.histogram import Histogram
@@ -19,8 +19,7 @@ from das.model.schema import Attribute, Schema
 from das.model.solution import Certificate
 from das.model.spine import Spine
 from das.rounding import mend
-from tests.estimate import world as worlds
-from tests.estimate.world import SMALL, World, descend, random_spine, random_world
+from tests.estimate.world import SMALL, World, random_spine, random_world
 
 TWELVE = Schema(
     "twelve",
@@ -41,7 +40,7 @@ def full_world(seed: int, schema: Schema = TWELVE) -> tuple[World, dict[str, Bou
 def run(seed: int) -> tuple[World, Release, Certificate, Certificate]:
     world, bounds = full_world(seed)
     source = world.measured(np.random.default_rng(seed), QUERIES, 400.0)
-    return world, *descend(world, source, bounds, lambda _: Method((QUERIES,)), [])
+    return world, *world.descend(source, bounds, [QUERIES], chain=False)
 
 
 def held(h: Histogram, bounds: Bounds) -> NDArray[np.int64]:
@@ -73,7 +72,7 @@ def test_with_twelve_kinds_of_dwelling_every_parent_can_be_shared_out() -> None:
 
 def test_without_what_lies_below_parents_are_mended_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     """The descent ends in a release all the same: every bound, total and sum exact (which ``Release`` checks)."""
-    monkeypatch.setattr(worlds, "descendants", lambda *_: None)
+    monkeypatch.setattr(descent, "descendants", lambda *_: None)
     counted = [run(seed)[2] for seed in range(6)]
     assert sum(c.mended for c in counted) >= 5
     assert all(c.moved >= c.mended for c in counted)

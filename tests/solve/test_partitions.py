@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from das.estimate import family
+from das.estimate import least_squares
 from das.model.solution import Status
 from das.solve import Partitions, children_qp
 from das.solve import partitions as module
@@ -78,9 +78,9 @@ def test_normal_equations_of_many_cells_are_no_matrix(monkeypatch: pytest.Monkey
     measured = [
         (i, RANDOM.integers(0, 9, (2, i.max() + 1)), np.full(2, 1 / w)) for i, w in zip(INDEX, WEIGHT, strict=True)
     ]
-    small, rhs = family.normal_equations(measured)
-    monkeypatch.setattr(family, "MANY", CELLS - 1)
-    large, same = family.normal_equations(measured)
+    small, rhs = least_squares.normal_equations(measured)
+    monkeypatch.setattr(least_squares, "MANY", CELLS - 1)
+    large, same = least_squares.normal_equations(measured)
     assert isinstance(large, Partitions)
     np.testing.assert_allclose(large.dense(), small)
     np.testing.assert_array_equal(rhs, same)

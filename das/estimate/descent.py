@@ -1,0 +1,165 @@
+"""The descent: from the root down, each level is estimated, rounded and checked within what was published above it.
+
+From arrays to arrays: measurements come from a source, which may be files elsewhere, and nothing here knows of it. A
+level is walked in batches of whole families, each a task for a pool. Who estimates a family is an
+:class:`das.estimate.estimator.Estimator`; rounding, bounds and the failsafe are the same for all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Executor
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from das.engine import InProcess, Progress, Silent, in_order
+from das.errors import InputError
+from das.estimate.batch import estimated, families
+from das.estimate.collapse import collapse
+from das.estimate.estimator import Estimator
+from das.estimate.family import Family
+from das.model.constraint import Bounds
+from das.model.histogram import Histogram
+from das.model.measurement import MeasurementSource
+from das.model.release import Release
+from das.model.schema import Schema
+from das.model.solution import Certificate, Certificates
+from das.model.spine import Spine
+from das.model.universe import Universe
+from das.rounding import Margin, descendants, mend, round_estimate
+
+
+def topdown(
+    source: MeasurementSource,
+    spine: Spine,
+    bounds: Mapping[str, Bounds],
+    universe: Universe,
+    method: Estimator,
+    pool: Executor | None = None,
+    progress: Progress | None = None,
+) -> Release:
+    """Integer histograms of every level, root first, from measurements of each: checked against every bound, with the
+    worst certificates of each level.
+
+    ``method`` estimates the families, such as :class:`das.estimate.passes.Passes`. Without a ``pool``, all is done in
+    this process.
+
+    Raises:
+        InputError: ``method`` is no estimator, or something is not measured that it asks for.
+        InfeasibleError: the bounds contradict each other.
+        SolverError: an estimate is none (:func:`das.estimate.batch.estimated`).
+    """
+    if not isinstance(method, Estimator):
+        raise InputError(f"{method!r} is no estimator", where="method",
+                         remedy="give Passes, or an object of a subclass of Estimator")  # fmt: skip
+    pool, progress = pool or InProcess(), progress or Silent()
+    published: dict[str, Histogram] = {}
+    certificates: dict[str, Certificates] = {}
+    for depth, level in enumerate(spine.levels):
+        above, mended = None, Certificate()
+        if depth:
+            up = spine.levels[depth - 1]
+            published, mended = mend(universe.schema, spine, bounds, published, up)
+            above = published[up]
+        progress.stage(f"estimate {universe.name}: {level}", spine.units(level))
+        parts, worst = [], Certificates(mended, Certificate())
+        for part, c in in_order(pool, _solve, _tasks(source, spine, bounds, universe, method, level, above)):
+            worst = worst.merge(c)
+            parts.append(part)
+            progress.advance(part.units)
+        published[level], certificates[level] = Histogram.concatenate(parts), worst
+    return Release(spine, published, bounds, certificates)
+
+
+def full_information(
+    source: MeasurementSource,
+    spine: Spine,
+    bounds: Mapping[str, Bounds],
+    universe: Universe,
+    method: Estimator,
+    pool: Executor | None = None,
+    progress: Progress | None = None,
+) -> Release:
+    """As :func:`topdown`, each unit estimated by what its whole subtree says; ``method`` takes the lowest level. The
+    unbiased estimates are :meth:`das.estimate.collapse.Collapsed.unbiased`."""
+    known = collapse(source, spine, bounds, universe, pool, progress)
+    return topdown(source, spine, bounds, universe, known.estimator(method), pool, progress)
+
+
+@dataclass(frozen=True, eq=False)
+class _Task:
+    """The families of a slice of units, for one worker. It carries published values only."""
+
+    method: Estimator
+    source: MeasurementSource
+    schema: Schema
+    level: str
+    parents: Histogram | None
+    starts: NDArray[np.int64]
+    bounds: Bounds
+    descendants: tuple[NDArray[np.int64], Bounds] | None
+    chain: tuple[str, ...]
+    margins: bool
+    objective: str
+
+
+def _tasks(
+    source: MeasurementSource,
+    spine: Spine,
+    bounds: Mapping[str, Bounds],
+    universe: Universe,
+    method: Estimator,
+    level: str,
+    above: Histogram | None,
+) -> Iterator[_Task]:
+    schema, starts = universe.schema, spine.children(level)
+    answers = sum(schema.query(q).answers for q in source.queries(level))
+    for start, stop in spine.batches(level, answers or schema.cells):
+        first, last = (int(i) for i in np.searchsorted(starts, [start, stop]))
+        yield _Task(
+            method.part(level, start, stop), source.part(level, start, stop), schema, level,
+            None if above is None else above.rows(first, last), starts[first : last + 1],
+            bounds[level].rows(start, stop), descendants(spine, bounds, level, start, stop),
+            universe.chain, universe.margins, universe.objective,
+        )  # fmt: skip
+
+
+def _solve(task: _Task) -> tuple[Histogram, Certificates]:
+    chain = [task.schema.query(q) for q in task.chain]
+    parts, worst, first = [], Certificates(), int(task.starts[0])
+    for family in families(task.source, task.schema, task.level, task.parents, task.starts, task.bounds):
+        estimate = estimated(family, task.method)
+        a = estimate.start - first
+        below = _some(task.descendants, a, a + len(family))
+        margins = _margins(family) if task.margins else ()
+        rounded, certificate = round_estimate(
+            estimate, family.bounds, chain, below, margins=margins, objective=task.objective
+        )
+        worst = worst.merge(Certificates(estimate.certificate, certificate))
+        parts.append(rounded)
+    return Histogram.concatenate(parts), worst
+
+
+def _margins(family: Family) -> tuple[Margin, ...]:
+    """The measured queries whose sums the rounding keeps: those that are much coarser than the cells; with the
+    deviation of their noise, the middle one where it differs among the children."""
+    out = []
+    for name in family.queries:
+        query = family.schema.query(name)
+        if 1 < query.answers <= family.schema.cells // 2:
+            variance = family.answers(name).variance
+            if (measured := np.isfinite(variance)).any():
+                out.append(Margin(query, float(np.median(variance[measured])) ** 0.5))
+    return tuple(out)
+
+
+def _some(
+    descendants: tuple[NDArray[np.int64], Bounds] | None, a: int, b: int
+) -> tuple[NDArray[np.int64], Bounds] | None:
+    """The descendants of children ``a:b``."""
+    if descendants is None:
+        return None
+    first, last = np.searchsorted(descendants[0], [a, b])
+    return descendants[0][first:last] - a, descendants[1].rows(int(first), int(last))

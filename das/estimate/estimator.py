@@ -1,0 +1,37 @@
+"""What an estimator is: ours (:mod:`das.estimate.passes`, :mod:`das.estimate.informed`), and anybody's own."""
+
+from __future__ import annotations
+
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from das.estimate.family import Family
+from das.model.solution import Certificate
+
+Array = NDArray[np.float64]
+
+
+@runtime_checkable
+class Estimator(Protocol):
+    """Estimates the children of one parent, real-valued. The descent (:mod:`das.estimate.descent`) walks the tree, and
+    rounds, mends and checks what it says, whatever it says. One's own is a subclass with a method :meth:`estimate`; it
+    must pickle where work is spread over processes.
+    """
+
+    def estimate(self, family: Family) -> tuple[Array, Certificate]:
+        """Counts of the children, ``(children, cells)`` for ``family.cell``: finite, none below zero, and summing to
+        ``family.parent`` over the children (there is none at the root). They should keep ``family.bounds``; rounding
+        will, and is far from what was said where that does not. Those that can hold nobody are left out of the
+        family, and an only child is its parent without being asked about.
+
+        The certificate counts the problems that were solved, and how well; ``Certificate()`` where there is nothing
+        to say.
+        """
+        ...
+
+    def part(self, level: str, start: int, stop: int) -> Estimator:
+        """What a task carries that estimates units ``start:stop`` of ``level``: itself, unless it knows more."""
+        del level, start, stop
+        return self

@@ -1,0 +1,52 @@
+r"""Top-down estimation by the production passes of 2020.
+
+From the root down, the children of each parent are estimated together by weighted least squares under
+the constraints, given the parent's published integers :math:`p`. A level's queries come in passes. Pass
+:math:`i` solves
+
+.. math:: \min_{x \ge 0} \sum_{q \in \text{pass } i} \sum_c \frac{1}{\mathrm{Var}_{qc}} \|Q_q x_c - m_{qc}\|^2
+
+subject to :math:`\sum_c x_c = p`, the bounds of each child, and for each query of an earlier pass
+:math:`|Q x_c - \hat m_{qc}| \le \tau`, with :math:`\hat m` that pass's answer. The Bureau finds the
+smallest feasible :math:`\tau` by a linear program and adds 0.1. Here no program is needed: the earlier
+pass's own solution meets all constraints with :math:`\tau = 0`, so :math:`\tau = 0.1`.
+
+Cells where the parent has nobody are left out; a child that may hold nobody, too; an only child is its
+parent. A pass whose queries only distinguish dwelling groups (the pass of totals) is solved on the
+groups: given group sums :math:`y_{cg}`, :math:`x_{ck} = y_{cg}\,p_k / p_g` is feasible with equal answers.
+
+Source: the 2020 redistricting production code and its certificates; Abowd et al. 2022, section 5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from das.errors import InputError
+from das.estimate.estimator import Array, Estimator
+from das.estimate.family import Family
+from das.estimate.least_squares import LeastSquares
+from das.model.solution import Certificate
+
+
+@dataclass(frozen=True)
+class Passes(Estimator):
+    """The queries of each level, pass by pass. ``tolerance`` is how far from an earlier pass a later one may end, in
+    persons; ``accuracy`` the relative duality gap of each solve."""
+
+    passes: Mapping[str, tuple[tuple[str, ...], ...]]
+    tolerance: float = 0.1
+    accuracy: float = 1e-6
+
+    def estimate(self, family: Family) -> tuple[Array, Certificate]:
+        passes = self.passes.get(family.level, ())
+        if not any(passes):
+            raise InputError("there is no query to estimate it by", where=f"passes of level {family.level!r}",
+                             remedy="measure a query at every level, and name it in a pass")  # fmt: skip
+        problem = LeastSquares(family, self.tolerance, self.accuracy)
+        return problem.passes(passes), problem.certificate
+
+    def part(self, level: str, start: int, stop: int) -> Passes:
+        del start, stop
+        return Passes({level: self.passes[level]} if level in self.passes else {}, self.tolerance, self.accuracy)
