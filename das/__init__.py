@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from das.accounting import epsilon
     from das.arrays.counting import count
     from das.arrays.measuring import measure
+    from das.engine import Progress
     from das.model.budget import Plan
     from das.model.schema import Schema
     from das.model.spine import Spine
@@ -95,6 +96,7 @@ def run(
     *,
     paths: Path | str | Sequence[Path | str] = (),
     workers: int = 1,
+    progress: bool | Progress = False,
     resume: bool = False,
     accept_spent: bool = False,
     ignore_memory: bool = False,
@@ -102,10 +104,14 @@ def run(
     """The whole pipeline into the new folder ``out``; ``paths`` replace ``data.path``.
 
     With several ``workers``, a script calls it under ``if __name__ == "__main__":``, for its workers import it.
+    ``progress=True`` shows how far it is: a bar for each stage in a terminal, a line for each in a notebook or a log; an
+    object with ``stage(name, total)`` and ``advance(n)`` is told instead (:class:`das.engine.progress.Progress`).
+
     With ``resume`` a run in ``out`` that was interrupted (a note to the ``KeyboardInterrupt`` says so) goes on; ``accept_spent`` measures again what was being
     drawn, and states both spendings. A run that the machine has not the memory for is refused before anything is measured,
     but with ``ignore_memory``.
     """
+    from das.cli.console import display
     from das.errors import UserError
     from das.model.not_private import WARNING
     from das.pipeline import run as run_pipeline
@@ -117,8 +123,9 @@ def run(
         warnings.warn(WARNING, stacklevel=2)
     inputs = [Path(p) for p in ([paths] if isinstance(paths, str | Path) else paths)]
     try:
-        return run_pipeline(spec, Path(out), paths=inputs, workers=workers, resume=resume, accept_spent=accept_spent,
-                            ignore_memory=ignore_memory)  # fmt: skip
+        with display(progress) as shown:
+            return run_pipeline(spec, Path(out), paths=inputs, workers=workers, progress=shown, resume=resume,
+                                accept_spent=accept_spent, ignore_memory=ignore_memory)  # fmt: skip
     except KeyboardInterrupt as stop:
         if (Path(out) / "release" / "ledger.jsonl").exists():
             stop.add_note(f"das: what was drawn is spent, and what was measured is kept; to go on: "

@@ -11,6 +11,7 @@ import pytest
 
 import das
 from das import pipeline
+from das.engine import Progress, Silent
 from das.errors import SpecError, UserError
 from das.files.run import truth as truth_file
 from das.files.simulators import census_2010 as simulate_2010
@@ -77,9 +78,32 @@ def test_a_private_run_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_every_argument_reaches_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
     got: dict[str, Any] = {}
     monkeypatch.setattr(pipeline, "run", lambda spec, out, **given: got.update(given))
-    asked = {"workers": 3, "resume": True, "accept_spent": True, "ignore_memory": True}
+    told = Silent()
+    asked = {"workers": 3, "resume": True, "accept_spent": True, "ignore_memory": True, "progress": told}
     das.run(das.load_spec("pl94-2010"), "out", paths="ri.zip", **asked)
     assert got == {"paths": [Path("ri.zip")], **asked}
+
+
+@pytest.mark.parametrize("asked", [True, False])
+def test_progress_is_shown_where_it_is_asked_for(
+    asked: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A line for each stage where there is no terminal; the last one as the run ends, and not where it fails."""
+
+    def staged(spec: Any, out: Path, progress: Progress, **given: Any) -> None:
+        for name in ("read", "measure"):
+            progress.stage(name, 3)
+            progress.advance(3)
+        if out.name == "fails":
+            raise RuntimeError
+
+    monkeypatch.setattr(pipeline, "run", staged)
+    das.run(das.load_spec("pl94-2010"), "out", progress=asked)
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.split()[0] for line in lines] == ["read", "measure"] * asked
+    with pytest.raises(RuntimeError):
+        das.run(das.load_spec("pl94-2010"), "fails", progress=asked)
+    assert [line.split()[0] for line in capsys.readouterr().err.splitlines()] == ["read"] * asked
 
 
 @pytest.mark.parametrize("drawn", [True, False])
