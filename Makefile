@@ -1,8 +1,10 @@
 # The commands that a person types. `make 2010` and `make test` need nothing but Python >= 3.11 and make.
 # DATA=path  RHO=fraction  OUT=folder  WORKERS=n  reach the run;  VENV=folder  is where the environment lives.
+# EXTRAS=test,browser  tests the look-up of the pages in a browser, too.
 
 PYTHON ?= python3
 VENV ?= .venv
+EXTRAS ?= test
 WORKERS ?= $(shell $(PYTHON) -c 'import os; print(os.cpu_count() or 1)')
 
 DAS := $(VENV)/bin/das
@@ -64,7 +66,7 @@ $(VENV)/.installed: pyproject.toml
 	touch $@
 
 $(VENV)/.tested: $(VENV)/.installed
-	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[test]'
+	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[$(EXTRAS)]'
 	touch $@
 
 $(VENV)/.documented: $(VENV)/.installed

@@ -1,20 +1,107 @@
-"""The look-up of the pages, run in JavaScript: what a person types finds the place, by name, by code or by GEOID."""
+"""The look-up of the pages, in a browser: what a person types finds the place, by name, by code or by GEOID, and the
+numbers beside it are those of the release.
 
-import json
+Needs Playwright (the extra ``browser``) and a Chromium: one of the machine, or Playwright's own.
+"""
+
+from __future__ import annotations
+
+import csv
 import shutil
-import subprocess
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from markupsafe import Markup
 
+from das import pipeline, spec
+from das.files.simulators import census_2010
 from das.model.areas import Areas
+from das.model.not_private import WARNING
 from das.model.spine import Spine
 from das.report import across, lookup, release_page
 from das.report.answers import Answers, Shown
+from das.report.template import environment
 
-HERE = Path(__file__).parent
-SCRIPT = Path(lookup.__file__).with_name("lookup.js")
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "microsoft-edge")
+#: What the page shows: its heading, what it says, the places to choose from, and the rows of each table.
+SEEN = """() => {
+  const texts = (selector, of = document) => [...of.querySelectorAll(selector)].map((x) => x.textContent);
+  return {
+    title: texts("#lookup-result h3")[0] ?? "",
+    says: texts("#lookup-found p, #lookup-result p"),
+    choices: texts("#lookup-found button"),
+    tables: [...document.querySelectorAll("#lookup-result table")].map(
+      (t) => [...t.querySelectorAll("tbody tr")].map((row) => texts("th, td", row))),
+  };
+}"""
+CLEAR = "() => ['found', 'result'].forEach((x) => document.getElementById(`lookup-${x}`).replaceChildren())"
+SETTLED = "#lookup-found p, #lookup-result table"
+
+Browsed = Callable[[str], Any]
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    sync_api = pytest.importorskip("playwright.sync_api", reason="no Playwright: install the extra `browser`")
+    with sync_api.sync_playwright() as playwright:
+        found = next(filter(None, map(shutil.which, BROWSERS)), playwright.chromium.executable_path)
+        if not Path(found).is_file():
+            pytest.skip(f"no browser: none of {', '.join(BROWSERS)}, nor Playwright's own")
+        chromium = playwright.chromium.launch(executable_path=found)
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture
+def browsed(browser: Any) -> Iterator[Browsed]:
+    """Opens a page; it may ask for nothing over the network, and its scripts may not fail."""
+    context = browser.new_context()
+    context.set_default_timeout(10_000)
+    wrong: list[str] = []
+    context.on("request", lambda r: None if r.url.startswith("file:") else wrong.append(f"asks for {r.url}"))
+    context.on("weberror", lambda e: wrong.append(str(e.error)))
+
+    def browse(url: str) -> Any:
+        page = context.new_page()
+        page.goto(url)
+        page.wait_for_selector(SETTLED)
+        return page
+
+    yield browse
+    context.close()
+    assert not wrong
+
+
+@pytest.fixture
+def opened(browsed: Browsed, tmp_path: Path) -> Callable[..., Any]:
+    """The look-up alone, of what is given."""
+
+    def look_up(shown: Shown, asked: str = "") -> Any:
+        part = environment().get_template("lookup.html")
+        html = part.render(lookup=Markup(lookup.data(shown)), confidential=False, left_out=[])
+        path = tmp_path / "page.html"
+        path.write_text(f'<!DOCTYPE html>\n<html lang="en"><meta charset="utf-8"><body>{html}</body></html>', "utf-8")
+        return browsed(path.as_uri() + asked)
+
+    return look_up
+
+
+def typed(page: Any, *words: str) -> list[dict[str, Any]]:
+    """What the page shows after each of the words, with the level that stands before a "=" if one does."""
+    out = []
+    for text in words:
+        level, word = text.split("=") if "=" in text else ("any level", text)
+        page.select_option("#lookup-level", label=level)
+        page.wait_for_selector(SETTLED)  # a level that is chosen shows its units
+        page.evaluate(CLEAR)
+        page.fill("#lookup-code", word)
+        page.press("#lookup-code", "Enter")
+        page.wait_for_selector(SETTLED, state="attached")
+        out.append(page.evaluate(SEEN))
+    return out
 
 
 def spine() -> Spine:
@@ -31,33 +118,21 @@ def spine() -> Spine:
 
 def shown(tree: Spine) -> Shown:
     answers = tuple(
-        Answers(
-            "persons",
-            level,
-            "total",
-            "Total",
-            ("total",),
-            10 * i + np.arange(tree.units(level))[:, None],
-            None,
-            None,
-            False,
-        )
+        Answers("persons", level, "total", "Total", ("total",), 10 * i + np.arange(tree.units(level))[:, None],
+                None, None, False)
         for i, level in enumerate(tree.levels)
-    )
+    )  # fmt: skip
     return Shown(tree, answers, tree.levels)
 
 
-def typed(tmp_path: Path, page: Shown, *words: str) -> list[dict]:
-    node = shutil.which("node")
-    if node is None:
-        pytest.skip("no node to run the page's script with")
-    (tmp_path / "data.json").write_text(lookup.data(page))
-    command = [node, HERE / "lookup_dom.js", SCRIPT, tmp_path / "data.json", *words]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
-    return [json.loads(line) for line in done.stdout.splitlines()]
+def with_town(tree: Spine) -> Shown:
+    """And a place across the levels."""
+    town = Areas("Place", np.array(["4459000"]), np.array([0, 0]), np.array([0, 2]), np.array(["Providence city"]))
+    counts = Answers("persons", "Place", "total", "Total", ("total",), np.array([[42]]), None, None, False)
+    return Shown(tree, (*shown(tree).answers, counts), tree.levels, (town,))
 
 
-def test_names_codes_and_geoids_find_a_place(tmp_path):
+def test_names_codes_and_geoids_find_a_place(opened):
     words = {
         "providence": "Providence County (County 44007)",
         " Rhode ": "Rhode Island (State 44)",
@@ -69,26 +144,29 @@ def test_names_codes_and_geoids_find_a_place(tmp_path):
         "County=44": "",
         "Block=": "",
         "Wonderland": "",
+        "<b>x</b>": "",
+        "": "",
     }
-    got = dict(zip(words, typed(tmp_path, shown(spine()), *words), strict=True))
+    got = dict(zip(words, typed(opened(shown(spine())), *words), strict=True))
     assert {w: g["title"] for w, g in got.items()} == words
     assert got["44007"]["tables"] == [[["total", "21", "not measured", "–"]]]
     assert got["440070001001000"]["says"] == ["GEOID 440070001001000", "Part of Providence County (County 44007)"]
     assert got["County=44"]["choices"] == ["Nuñez County (County 44005)", "Providence County (County 44007)"]
     assert len(got["Block="]["choices"]) == 3
     assert got["Wonderland"]["says"] == ["No unit has “Wonderland” in its name, its code or its GEOID."]
+    assert got["<b>x</b>"]["says"] == ["No unit has “<b>x</b>” in its name, its code or its GEOID."]
+    assert (got[""]["says"], len(got[""]["choices"])) == (["Which one?"], 7)
 
 
-def test_intervals_are_those_of_the_page_from_python(tmp_path):
+def test_intervals_are_those_of_the_page_from_python(opened):
     """By query one kind of unit and another, an answer that nothing tells, one outside, one that is certain."""
     tree = spine()
     published = np.array([[5, 1451], [7, 0], [3, 20]])
     middle, within = np.array([[9, 1231], [7, -2], [3, 21]]), np.array([[-1, 6], [0, 6], [0, 6]])
     noisy, margin = published + 1, np.array([4, -1, 4])
     blocks = Answers("persons", "Block", "sex", "Sex", ("f", "m"), published, noisy, margin, False, middle, within)
-    page = Shown(tree, (*shown(tree).answers[:3], blocks), tree.levels)
-    codes = tree.codes[-1].tolist()
-    got = [g["tables"][0] for g in typed(tmp_path, page, *codes)]
+    page = opened(Shown(tree, (*shown(tree).answers[:3], blocks), tree.levels))
+    got = [g["tables"][0] for g in typed(page, *tree.codes[-1].tolist())]
     for unit, rows in enumerate(got):
         for i, row in enumerate(rows):
             count, *cells = release_page._cells(blocks, unit, i)
@@ -98,23 +176,59 @@ def test_intervals_are_those_of_the_page_from_python(tmp_path):
     assert got[1] == [["f", "7", "not measured", "7"], ["m", "0", "not measured", "−8 to 4"]]
 
 
-def test_a_tree_without_names_is_searched_by_code(tmp_path):
+def test_a_tree_without_names_is_searched_by_code(opened):
     tree = spine()
-    bare = Spine(tree.levels, tree.codes, tree.parent)
-    (got,) = typed(tmp_path, shown(bare), "007")
+    (got,) = typed(opened(shown(Spine(tree.levels, tree.codes, tree.parent))), "007")
     assert got["choices"] == ["County 44007", "Block 4400700010011000", "Block 4400700010022003"]
 
 
-def test_places_across_the_levels_are_found_too(tmp_path):
-    tree = spine()
-    town = Areas("Place", np.array(["4459000"]), np.array([0, 0]), np.array([0, 2]), np.array(["Providence city"]))
-    counts = Answers("persons", "Place", "total", "Total", ("total",), np.array([[42]]), None, None, False)
-    page = Shown(tree, (*shown(tree).answers, counts), tree.levels, (town,))
-    both, one, county = typed(tmp_path, page, "Providence", "Place=city", "44007")
+def test_places_across_the_levels_are_found_too(opened):
+    both, one, county = typed(opened(with_town(spine())), "Providence", "Place=city", "44007")
     assert both["choices"] == ["Providence County (County 44007)", "Providence city (Place 4459000)"]
     assert (one["title"], one["tables"][0][0][1]) == ("Providence city (Place 4459000)", "42")
     assert "sums of published counts" in one["says"][0]
     assert county["title"] == "Providence County (County 44007)"
+
+
+def test_a_keyboard_is_enough(opened):
+    page = opened(with_town(spine()))
+    page.keyboard.press("Tab")
+    page.keyboard.type("prov")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#lookup-found button")
+    for _ in range(4):  # the level, the button of the form, the first place, the second
+        page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#lookup-result h3:has-text('Providence city')")
+    assert page.evaluate(SEEN)["choices"] == []
+
+
+def test_a_place_leads_to_those_above_and_below_it(opened):
+    page = opened(shown(spine()), "#County=44007")
+    assert page.evaluate(SEEN)["title"] == "Providence County (County 44007)"
+    page.click("summary:has-text('Block: 2 in it')")
+    page.click("details button:has-text('4400700010022003')")
+    page.click("p button:has-text('Providence County')")
+    page.click("p button:has-text('Rhode Island')")
+    page.wait_for_selector("h3:has-text('Rhode Island')")
+
+
+def test_the_page_of_a_run_has_the_numbers_of_its_tables(browsed, root, tmp_path):
+    census_2010.write(tmp_path / "data", seed=1, states=1, persons=1000)
+    text = (root / "configs" / "pl94-2010.toml").read_text(encoding="utf-8")
+    seeded = spec.parse(text, where="c", overrides=("run.seed=7",))
+    pipeline.run(seeded, tmp_path / "run", paths=[tmp_path / "data"])
+    page = browsed((tmp_path / "run" / "release" / "report.html").as_uri())
+    assert page.inner_text(".not-private").strip() == WARNING
+    for level in ("County", "Tract", "Block"):
+        with (tmp_path / "run" / "release" / "tables" / f"P1_{level}.csv").open(newline="", encoding="utf-8") as file:
+            rows = list(csv.DictReader(file))
+        for row in (rows[0], rows[-1]):
+            (got,) = typed(page, row["GEOCODE"])
+            total = next(r for rows in got["tables"] for r in rows if r[0] == "Total")
+            assert total[1] == f"{int(row['P0010001']):,}"
+    (nothing,) = typed(page, "")
+    assert nothing["says"][0].startswith("The first 25 of ")
 
 
 def test_errors_of_areas_are_those_of_their_sums():
