@@ -70,9 +70,9 @@ def problem(shape: Shape, seed: int) -> Problem:
     answers = []
     for draw in plan.at(shape.level):
         known, index = np.unique(PL94.query(draw.query).index[cell], return_inverse=True)
-        values: Array = np.rint(rng.normal(0, float(draw.scale) ** 0.5, (shape.children, len(known))))
+        values: Array = np.rint(rng.normal(0, float(draw.parameter) ** 0.5, (shape.children, len(known))))
         np.add.at(values.T, index, truth.T)
-        weight = 1 / float(draw.scale)
+        weight = 1 / float(draw.parameter)
         gram += weight * (index[:, None] == index[None, :])
         rhs += weight * values[:, index]
         answers.append(Answers(index.astype(np.int64), values, weight))

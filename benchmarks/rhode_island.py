@@ -25,7 +25,7 @@ from das import spec as specification
 from das.engine import Silent
 from das.files.measurements import nmf
 from das.files.run import errors_csv, truth
-from das.model.budget import Ledger
+from das.model.ledger import Ledger
 from das.model.measurement import Measurement
 from das.model.result import ErrorRow
 from das.noise import entropy
@@ -140,7 +140,7 @@ def _measuring(figures: Figures, data: Path, folder: Path) -> None:
     figures("writing noisy measurement files", t.seconds, "s", at_most=10, cpu_seconds=t.cpu)
     answers = {d: levels[d.level] for d in spec.persons.plan.draws}
     least = sum(
-        _bits(float(d.scale)) * sum(m.values.size for m in ms if m.query == d.query) for d, ms in answers.items()
+        _bits(float(d.parameter)) * sum(m.values.size for m in ms if m.query == d.query) for d, ms in answers.items()
     )
     figures("noisy measurement files", size, "MB", at_most=45, bytes_per_value=size * 1e6 / drawn,
             entropy_of_the_noise_mb=least / 8e6)  # fmt: skip

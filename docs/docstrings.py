@@ -39,9 +39,9 @@ SECTIONS: Mapping[str, Sequence[str]] = {
     "Values": [
         "das.model.grouping.Grouping", "das.model.query", "das.model.query.Query",
         "das.model.histogram.Histogram", "das.model.confidential.Confidential",
-        "das.model.budget", "das.model.budget.Neighbours", "das.model.budget.Mechanism",
-        "das.model.budget.Allocation", "das.model.budget.Draw", "das.model.budget.Event",
-        "das.model.budget.Ledger", "das.model.constraint.Constraint", "das.model.measurement.Measurement",
+        "das.model.mechanism", "das.model.mechanism.Mechanism", "das.model.mechanisms", "das.model.budget", "das.model.budget.Neighbours",
+        "das.model.budget.Allocation", "das.model.budget.Draw", "das.model.ledger.Event",
+        "das.model.ledger.Ledger", "das.model.constraint.Constraint", "das.model.measurement.Measurement",
         "das.model.release.Release",
     ],
 }  # fmt: skip

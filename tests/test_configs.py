@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from das.accounting import tight
-from das.model.budget import Mechanism, Neighbours
+from das.model.budget import Neighbours
+from das.model.mechanisms import DISCRETE_GAUSSIAN, GEOMETRIC
 from das.spec import RunSpec, digest, dump, parse
 
 CONFIGS = sorted((Path(__file__).resolve().parents[1] / "configs").glob("*.toml"))
@@ -46,12 +47,12 @@ def test_pl94_by_hand() -> None:
     spec = load("pl94-2010")
     plan = spec.persons.plan
     assert plan.cost == Fraction(293764, 114921) == 1 / Fraction(339, 542) ** 2
-    assert (plan.mechanism, plan.neighbours) == (Mechanism.DISCRETE_GAUSSIAN, Neighbours.BOUNDED)
+    assert (plan.mechanism, plan.neighbours) == (DISCRETE_GAUSSIAN, Neighbours.BOUNDED)
     assert spec.budget.delta == Fraction(1, 10**10)
     assert round(tight(plan.cost, spec.budget.delta), 2) == 17.14
     assert len(plan.draws) == 65
     assert [len(plan.at(lv)) for lv in spec.geography.levels] == [10, 11, 11, 11, 11, 11]
-    scales = {(d.level, d.query): d.scale for d in plan.draws}
+    scales = {(d.level, d.query): d.parameter for d in plan.draws}
     assert scales["State", "total"] == Fraction(214437516707, 177339451520)
     assert scales["US", "cenrace"] == Fraction(1929937650363, 1588675712)
     assert scales["Block", "detailed"] == Fraction(214437516707, 21246481300)
@@ -64,7 +65,7 @@ def test_pl94_by_hand() -> None:
         89.24,
     ]
     assert [sigma[lv, "detailed"] for lv in spec.geography.levels] == [4.43, 4.45, 4.42, 4.46, 2.02, 3.18]
-    assert all(d.scale * d.cost == 1 for d in plan.draws)
+    assert all(d.parameter * d.cost == 1 for d in plan.draws)
 
 
 def test_pl94_passes_by_hand() -> None:
@@ -83,7 +84,7 @@ def test_pl94_units_by_hand() -> None:
     assert units is not None
     assert units.plan.cost == Fraction(11417641, 152349649) == 1 / Fraction(12343, 3379) ** 2
     assert len(units.plan.draws) == 6
-    assert units.plan.draws[0].scale == Fraction(31231678045, 11417641)
+    assert units.plan.draws[0].parameter == Fraction(31231678045, 11417641)
     assert tight(units.plan.cost, Fraction(1, 10**10)) == pytest.approx(1455307 / 588081, abs=1e-5)
 
 
@@ -106,7 +107,7 @@ def test_every_variance_is_the_published_one(shared_data: Path, config: str, uni
         for level in published["geolevels_root_to_leaf"]
         for q in published["levels"][level]["queries"]
     }
-    assert {(d.level, d.query): (d.cost, d.scale) for d in plan.draws} == expected
+    assert {(d.level, d.query): (d.cost, d.parameter) for d in plan.draws} == expected
 
 
 def test_the_demonstration_of_august_2022(shared_data: Path) -> None:
@@ -127,19 +128,19 @@ def test_the_demonstration_of_august_2022(shared_data: Path) -> None:
 def test_1940_in_its_original_pure_differential_privacy() -> None:
     spec = load("1940-pure-dp")
     plan = spec.persons.plan
-    assert (plan.mechanism, plan.neighbours, plan.cost) == (Mechanism.GEOMETRIC, Neighbours.BOUNDED, Fraction(1, 4))
+    assert (plan.mechanism, plan.neighbours, plan.cost) == (GEOMETRIC, Neighbours.BOUNDED, Fraction(1, 4))
     share = {"detailed": Fraction(1, 10), "hhgq": Fraction(9, 40), "votingage * hispanic * race": Fraction(27, 40)}
     shown = {"detailed": 320.0, "hhgq": 142.2, "votingage * hispanic * race": 47.4}
     assert [d.level for d in plan.draws[::3]] == ["National", "State", "County", "Enumdist"]
     for d in plan.draws:
-        assert d.scale == 2 / (Fraction(1, 4) * Fraction(1, 4) * share[d.query])
-        assert round(float(d.scale), 1) == shown[d.query]
+        assert d.parameter == 2 / (Fraction(1, 4) * Fraction(1, 4) * share[d.query])
+        assert round(float(d.parameter), 1) == shown[d.query]
 
 
 def test_1940_restated() -> None:
     plan = load("1940").persons.plan
     assert (plan.mechanism, plan.neighbours, plan.cost) == (
-        Mechanism.DISCRETE_GAUSSIAN,
+        DISCRETE_GAUSSIAN,
         Neighbours.BOUNDED,
         Fraction(1, 32),
     )
@@ -151,7 +152,7 @@ def test_kazan_and_reiter() -> None:
     spec, production = load("kazan-reiter"), load("pl94-2010")
     plan = spec.persons.plan
     assert (plan.cost, plan.neighbours) == (Fraction(64, 25), Neighbours.UNBOUNDED)
-    assert all(2 * d.scale * d.cost == 1 for d in plan.draws)
+    assert all(2 * d.parameter * d.cost == 1 for d in plan.draws)
     theirs = {(d.level, d.query): d.cost / plan.cost for d in plan.draws}
     assert theirs == {(d.level, d.query): d.cost / production.persons.plan.cost for d in production.persons.plan.draws}
     assert spec.universes == (spec.persons,)

@@ -24,9 +24,9 @@ def test_what_the_settings_of_2020_cost(root: Path) -> None:
     text, plan = page(root, "limits"), das.load_spec(root / "configs" / "pl94-2010.toml").persons.plan
     total = next(d for d in plan.at("State") if d.query == "total")
     assert f"{float(total.cost / plan.cost):.1%}".replace("%", " %") in text
-    assert f"(sigma = {sqrt(total.scale):.1f})" in text
+    assert f"(sigma = {sqrt(total.parameter):.1f})" in text
     assert f"({float(sum(d.cost for d in plan.at('State')) / plan.cost):.0%} of rho)".replace("%", " %") in text
-    variance = {(d.level, d.query): float(d.scale) for d in plan.draws}
+    variance = {(d.level, d.query): float(d.parameter) for d in plan.draws}
     for query in (
         "votingage",
         "hispanic",

@@ -37,7 +37,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from das.model.budget import Draw, Event, Neighbours
+from das.model.budget import Draw, Neighbours
 from das.model.schema import Schema
 from das.model.universe import called
 
@@ -48,12 +48,12 @@ ANY = "guarantee"
 AGREEING = "guarantee_of_neighbours_that_agree"
 
 
-def free(draws: Iterable[Draw | Event], exact: Exact, schema: Schema, levels: Sequence[str]) -> list[Draw | Event]:
+def free(draws: Iterable[Draw], exact: Exact, schema: Schema, levels: Sequence[str]) -> list[Draw]:
     """The draws that neighbours which agree on ``exact`` can still differ in."""
     return [d for d in draws if not any(_fixes(level, query, d, schema, levels) for level, query in exact)]
 
 
-def _fixes(level: str, query: str, draw: Draw | Event, schema: Schema, levels: Sequence[str]) -> bool:
+def _fixes(level: str, query: str, draw: Draw, schema: Schema, levels: Sequence[str]) -> bool:
     """Whether the answers of ``draw`` are sums of those of ``query`` at ``level``."""
     above = levels.index(draw.level) <= levels.index(level)
     return above and schema.query(draw.query).sums(schema.query(query))

@@ -26,8 +26,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from das.accounting.agreeing import Exact, free
-from das.accounting.guarantee import DrawCounts, noise
-from das.model.budget import Draw, Event
+from das.accounting.guarantee import DrawCounts, differing
+from das.model.budget import Draw
 from das.model.schema import Schema
 
 #: Answers of a query that a replacement changes by 1.
@@ -41,7 +41,7 @@ class Change:
 
     kind: str
     what: str
-    noise: DrawCounts
+    differing: DrawCounts
 
     @property
     def says(self) -> str:
@@ -50,39 +50,39 @@ class Change:
         return f"{self.what}{same}"
 
 
-def changes(draws: Sequence[Draw | Event], schema: Schema, levels: Sequence[str], exact: Exact = ()) -> list[Change]:
+def changes(draws: Sequence[Draw], schema: Schema, levels: Sequence[str], exact: Exact = ()) -> list[Change]:
     """The whole record, and that within one unit of each level whose totals are ``exact``; each attribute, each product
     of attributes that a query names, all of them; then moves, within each level but the lowest, root first."""
     moving = tuple(a.name for a in schema.attributes if len(a.levels) > 1)
     groups = dict.fromkeys([*((a,) for a in moving), *_measured_together(draws, schema, moving), moving])
     return [
-        Change("record", "anything", noise(draws, REPLACED)),
+        Change("record", "anything", differing(draws, REPLACED)),
         *(
-            Change("record", f"anything within one {top}", noise(free(draws, [(top, query)], schema, levels), REPLACED))
+            Change("record", f"anything within one {top}", differing(free(draws, [(top, query)], schema, levels), REPLACED))
             for top, query in exact if schema.query(query).answers == 1
         ),
         *(
             Change("attributes", "every attribute" if g == moving and len(g) > 1 else " * ".join(g),
-                   noise(touched(draws, schema, g), REPLACED))
+                   differing(touched(draws, schema, g), REPLACED))
             for g in groups if g
         ),
-        *(Change("place", f"place within one {top}", noise(below(draws, levels, top), REPLACED)) for top in levels[:-1]),
+        *(Change("place", f"place within one {top}", differing(below(draws, levels, top), REPLACED)) for top in levels[:-1]),
     ]  # fmt: skip
 
 
-def touched(draws: Iterable[Draw | Event], schema: Schema, attributes: Sequence[str]) -> list[Draw | Event]:
+def touched(draws: Iterable[Draw], schema: Schema, attributes: Sequence[str]) -> list[Draw]:
     """The draws that a change of these attributes can reach: those whose query does not sum over all of them."""
     axes = [schema.axis(a) for a in attributes]
     return [d for d in draws if any(not schema.query(d.query).groupings[i].is_total for i in axes)]
 
 
-def below(draws: Iterable[Draw | Event], levels: Sequence[str], top: str) -> list[Draw | Event]:
+def below(draws: Iterable[Draw], levels: Sequence[str], top: str) -> list[Draw]:
     """The draws that a move within a unit of level ``top`` can reach: those of the levels below."""
     lower = set(levels[levels.index(top) + 1 :])
     return [d for d in draws if d.level in lower]
 
 
-def _measured_together(draws: Iterable[Draw | Event], schema: Schema, moving: Sequence[str]) -> list[tuple[str, ...]]:
+def _measured_together(draws: Iterable[Draw], schema: Schema, moving: Sequence[str]) -> list[tuple[str, ...]]:
     """The attributes of each query that has several, fewest first."""
     queries = {d.query: schema.query(d.query).groupings for d in draws}
     found = {tuple(g.attribute for g in gs if not g.is_total) for gs in queries.values()}

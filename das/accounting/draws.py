@@ -16,13 +16,17 @@ query only takes draws away, and fewer draws never cost more.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from math import gcd, lcm
 
-from das.model.budget import Draw, Event, Ledger, Mechanism, Plan
+from das.errors import PrivacyError
+from das.model.budget import Draw, Plan, total
+from das.model.ledger import Event, Ledger
+from das.model.mechanism import Mechanism
+from das.model.mechanisms import DISCRETE_GAUSSIAN
 
 Exact = Fraction | int | str
 Draws = Plan | Ledger | Iterable[Event] | Iterable[tuple[Fraction, int]]
@@ -44,14 +48,20 @@ class Composition:
         """
         if isinstance(draws, Composition):
             return draws
-        if isinstance(draws, Plan):
-            pairs = [_changes(d, draws.mechanism) for d in draws.draws]
-        else:
-            pairs = [_changes(d, d.mechanism) if isinstance(d, Event) else _pair(d) for d in _lines(draws)]
-        counts: Counter[Fraction] = Counter()
-        for sigma_sq, n in pairs:
-            counts[1 / sigma_sq] += n
-        return Composition(tuple(sorted(counts.items())))
+        counts: Counter[tuple[Mechanism, Fraction]] = Counter()
+        for d in _lines(draws):
+            mechanism, parameter, n = _changes(d) if isinstance(d, Draw) else (DISCRETE_GAUSSIAN, *_pair(d))
+            counts[mechanism, parameter] += n
+        return Composition.differing(counts)
+
+    @staticmethod
+    def differing(found: Mapping[tuple[Mechanism, Fraction], int]) -> Composition:
+        """Of the numbers of draws of each noise. Raises :class:`PrivacyError` for any but the discrete Gaussian's."""
+        if other := [m for m, _ in found if m != DISCRETE_GAUSSIAN]:
+            remedy = "its epsilons add up, see das.accounting.pure" if other[0].pure else "account for it by its rho"
+            raise PrivacyError(f"{other[0]} noise is not composed with, nor as, {DISCRETE_GAUSSIAN} noise",
+                               where="account", remedy=remedy)  # fmt: skip
+        return Composition(tuple(sorted((1 / sigma_sq, n) for (_, sigma_sq), n in found.items())))
 
     @cached_property
     def rho(self) -> Fraction:
@@ -76,7 +86,7 @@ class Composition:
 
 def pure(draws: Plan | Ledger | Iterable[Event]) -> Fraction:
     """Epsilon of geometric draws under pure differential privacy: the exact sum of their costs."""
-    return sum((d.cost for d in _lines(draws)), Fraction(0))
+    return draws.cost if isinstance(draws, Plan | Ledger) else total(draws)
 
 
 def exact(value: Exact, name: str) -> Fraction:
@@ -93,20 +103,15 @@ def _lines(draws):  # type: ignore[no-untyped-def]
     return draws.draws if isinstance(draws, Plan) else draws.events if isinstance(draws, Ledger) else draws
 
 
-def _changes(line: Draw | Event, mechanism: Mechanism) -> tuple[Fraction, int]:
-    """sigma^2, and the answers that change by one: rho = n / (2 sigma^2), so n = 2 rho sigma^2."""
-    if mechanism is not Mechanism.DISCRETE_GAUSSIAN:
-        raise ValueError(
-            f"{line.query!r} at {line.level!r} is {mechanism.value} noise, which is pure: its epsilons add up, "
-            "see das.accounting.pure"
-        )
-    n = 2 * line.cost * line.scale
+def _changes(draw: Draw) -> tuple[Mechanism, Fraction, int]:
+    """Its noise, and the answers that change by one: as many as its cost pays for."""
+    n = draw.cost / draw.mechanism.cost(draw.parameter, 1)
     if n.denominator != 1 or n < 1:
         raise ValueError(
-            f"{line.query!r} at {line.level!r} costs rho {line.cost} at sigma^2 {line.scale}: their product is no "
-            "multiple of one half, so it is no number of unit changes"
+            f"{draw.query!r} at {draw.level!r} costs {draw.mechanism.currency} {draw.cost} at {draw.mechanism.symbol} "
+            f"{draw.parameter}: that is no number of unit changes"
         )
-    return line.scale, int(n)
+    return draw.mechanism, draw.parameter, int(n)
 
 
 def _pair(pair: tuple[Fraction, int]) -> tuple[Fraction, int]:

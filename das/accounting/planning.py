@@ -1,7 +1,7 @@
 r"""What a data steward asks of a plan: what a margin of error costs, what another query costs, what is left then.
 
 A margin of error :math:`m` at coverage :math:`c` is kept by noise :math:`X` with :math:`P[|X| \le m] \ge c`. That
-probability falls as the scale grows, so the cheapest draw that keeps it has the largest scale that does:
+probability falls as the noise grows, so the cheapest draw that keeps it has the widest noise that does:
 :func:`least_cost` finds it on the exact distribution. The convention of SafeTab-P (section 6.1), :math:`m =
 \lfloor 1.96\,\sigma \rfloor` and so :math:`\rho = 1.9208\, s/m^2` at 95 %, is a bound by the continuous normal
 distribution, and asks for two fifths more budget at a margin of 3.
@@ -16,9 +16,9 @@ from math import ceil, floor, log10
 
 from scipy.special import ndtri
 
-from das.accounting.margins import margin
 from das.errors import SpecError
-from das.model.budget import Draw, Mechanism, Neighbours, Plan
+from das.model.budget import Draw, Neighbours, Plan
+from das.model.mechanism import Mechanism
 from das.model.schema import Schema
 
 #: Significant digits of a cost that was found.
@@ -69,13 +69,14 @@ def least_cost(mechanism: Mechanism, neighbours: Neighbours, most: int, coverage
     """The least rho (or epsilon) of a draw whose noise is within ``most`` with probability ``coverage``, rounded
     up to ``DIGITS`` digits: what people can read, and what keeps the losses of a plan on a coarse lattice.
 
-    >>> rho = least_cost(Mechanism.DISCRETE_GAUSSIAN, Neighbours.UNBOUNDED, 3, 0.95)
+    >>> from das.model.mechanisms import DISCRETE_GAUSSIAN
+    >>> rho = least_cost(DISCRETE_GAUSSIAN, Neighbours.UNBOUNDED, 3, 0.95)
     >>> round(float(rho), 3), round(1.9208 / 3**2, 3)  # SafeTab-P's convention asks for more
     (0.153, 0.213)
     """
 
-    def holds(scale: Fraction) -> bool:
-        return margin(mechanism, Draw("", "", Fraction(1), scale), coverage) <= most
+    def holds(parameter: Fraction) -> bool:
+        return mechanism.margin(parameter, coverage) <= most
 
     low, high = Fraction(1, 1000), Fraction(1)
     while holds(high):
@@ -83,7 +84,7 @@ def least_cost(mechanism: Mechanism, neighbours: Neighbours, most: int, coverage
     while high - low > low / 10 ** (DIGITS + 3):
         middle = (low + high) / 2
         low, high = (middle, high) if holds(middle) else (low, middle)
-    cost = neighbours.sensitivity / ((2 if mechanism is Mechanism.DISCRETE_GAUSSIAN else 1) * low)
+    cost = mechanism.cost(low, neighbours.sensitivity)
     unit = Fraction(10) ** (floor(log10(cost)) + 1 - DIGITS)
     return ceil(cost / unit) * unit
 

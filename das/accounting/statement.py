@@ -13,10 +13,12 @@ from typing import Any
 
 from das.accounting.agreeing import AGREEING, ANY, Exact, definitions, free
 from das.accounting.changes import changes
-from das.accounting.guarantee import cost, decimal, epsilons, guarantees, noise
+from das.accounting.guarantee import cost, decimal, differing, epsilons, guarantees
 from das.accounting.target import Target
-from das.model.budget import Draw, Event, Mechanism, Neighbours
+from das.model.budget import Draw, Neighbours, total
 from das.model.constraint import Constraint
+from das.model.ledger import Event
+from das.model.mechanism import EPSILON, RHO, Mechanism
 from das.model.not_private import marked
 from das.model.schema import Schema
 from das.model.universe import HOUSING, PERSONS, called
@@ -52,12 +54,12 @@ class Drawn:
         return {u: (*self.events.get(u, ()), *self.lost.get(u, ())) for u in universes}
 
 
-def account(terms: Terms, draws: Mapping[str, Sequence[Draw | Event]]) -> dict[str, Any]:
+def account(terms: Terms, draws: Mapping[str, Sequence[Draw]]) -> dict[str, Any]:
     """The costs of a plan or a ledger, by universe: exact totals, epsilons, and the costs of single changes."""
-    spent = {u: sum((d.cost for d in ds), Fraction(0)) for u, ds in draws.items()}
+    spent = {u: total(ds) for u, ds in draws.items()}
     target = terms.target
     out = {
-        "mechanism": terms.mechanism.value,
+        "mechanism": terms.mechanism.name,
         "neighbours": terms.neighbours.value,
         terms.mechanism.currency: {**{u: str(c) for u, c in spent.items()}, "total": str(sum(spent.values()))},
         **promises(terms, draws),
@@ -70,18 +72,18 @@ def account(terms: Terms, draws: Mapping[str, Sequence[Draw | Event]]) -> dict[s
     return out
 
 
-def promises(terms: Terms, draws: Mapping[str, Sequence[Draw | Event]]) -> dict[str, Any]:
+def promises(terms: Terms, draws: Mapping[str, Sequence[Draw]]) -> dict[str, Any]:
     """The guarantee between neighbours that need not agree on what is published exactly, and between those that do;
     ``neighbours_of`` says who they are."""
     definition = definitions(terms.neighbours, terms.exact)
     agreeing = {u: free(ds, terms.exact[u], terms.schemas[u], terms.levels) for u, ds in draws.items()}
     of = {ANY: draws, AGREEING: agreeing}
     return {"neighbours_of": definition} | {
-        name: guarantees(terms.mechanism, terms.neighbours, of[name], terms.delta) for name in definition
+        name: guarantees(terms.mechanism.currency, terms.neighbours, of[name], terms.delta) for name in definition
     }
 
 
-def _spending(draws: Sequence[Draw | Event]) -> dict[str, dict[str, str]]:
+def _spending(draws: Sequence[Draw]) -> dict[str, dict[str, str]]:
     """Where the budget goes: exact sums by level and by query."""
     sums: dict[str, dict[str, Fraction]] = {"levels": {}, "queries": {}}
     for d in draws:
@@ -90,13 +92,13 @@ def _spending(draws: Sequence[Draw | Event]) -> dict[str, dict[str, str]]:
     return {by: {key: str(c) for key, c in parts.items()} for by, parts in sums.items()}
 
 
-def _changes(terms: Terms, universe: str, draws: Sequence[Draw | Event]) -> list[dict[str, Any]]:
+def _changes(terms: Terms, universe: str, draws: Sequence[Draw]) -> list[dict[str, Any]]:
     """What each change of one record can cost: exactly, and as epsilon at the delta of the specification."""
     currency = terms.mechanism.currency
     out = []
     for c in changes(draws, terms.schemas[universe], terms.levels, terms.exact[universe]):
-        line = {"kind": c.kind, "what": c.what, "says": c.says, currency: str(cost(terms.mechanism, c.noise))}
-        out.append(line if terms.mechanism is Mechanism.GEOMETRIC else line | epsilons(c.noise, terms.delta))
+        line = {"kind": c.kind, "what": c.what, "says": c.says, currency: str(cost(currency, c.differing))}
+        out.append(line if currency == EPSILON else line | epsilons(c.differing, terms.delta))
     return out
 
 
@@ -115,8 +117,8 @@ def statement(
     totals are exact sums of kept and lost draws."""
     made_up = {u: dict(attributes) for u, attributes in (assigned or {}).items() if attributes}
     out = marked({"entropy": entropy} | account(terms, drawn.every), private)
-    if terms.mechanism is Mechanism.DISCRETE_GAUSSIAN:
-        together = noise((e for es in drawn.every.values() for e in es), terms.neighbours.sensitivity)
+    if terms.mechanism.currency == RHO:
+        together = differing((e for es in drawn.every.values() for e in es), terms.neighbours.sensitivity)
         out["curve"] = [epsilons(together, d) for d in CURVE]
     return out | {
         "outside_the_guarantee": [dict(line) for line in outside],
@@ -186,13 +188,12 @@ def _meaning(neighbours: Neighbours, outside: Sequence[Mapping[str, str]], unive
 
 
 def _line(e: Event) -> dict[str, Any]:
-    scale = "sigma_sq" if e.mechanism is Mechanism.DISCRETE_GAUSSIAN else "scale"
     return {
         "universe": e.universe,
         "level": e.level,
         "query": e.query,
         "units": e.units,
         "answers": e.answers,
-        scale: str(e.scale),
+        e.mechanism.symbol: str(e.parameter),
         e.mechanism.currency: str(e.cost),
     }

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from das.arrays.counting import Counted
 from das.arrays.noisy import Noisy
 from das.errors import PrivacyError, SpecError
-from das.model.budget import Ledger, Plan
+from das.model.budget import Plan
+from das.model.ledger import Ledger
 from das.model.measurement import Measurement, Measurements
 from das.model.not_private import WARNING
 from das.model.schema import Schema
@@ -43,7 +44,7 @@ def measure(
     if seed is not None:
         warnings.warn(WARNING, stacklevel=2)
     source = entropy.system() if seed is None else entropy.seeded(seed)
-    ledger = Ledger(plan.cost)
+    ledger = Ledger(plan.cost, paths=plan.paths)
     drawn: list[Measurement] = []
     for level in spine.levels:
         if plan.at(level):

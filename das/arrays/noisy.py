@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from das.frames import tidy
-from das.model.budget import Event, Plan
+from das.model.budget import Plan
+from das.model.ledger import Event
 from das.model.measurement import Measurement, MeasurementSource
 from das.model.schema import Schema
 from das.model.spine import Spine

@@ -16,7 +16,7 @@ from das.cli.console import account_tables, console, promises_of
 from das.cli.options import PATH, exact_option, guarded, json_option, load, set_option, warn
 from das.errors import UserError
 from das.files.run.run_directory import release_of
-from das.model.budget import Draw, Event
+from das.model.budget import Draw
 from das.model.not_private import PLANNED, WARNING, marked
 from das.release import verify as verification
 
@@ -62,7 +62,7 @@ def show(source: Path, changes: tuple[str, ...], delta: str | None, as_json: boo
     at = None if delta is None else exact_option("--delta", delta)
     if at is not None and not 0 < at < 1:
         raise UserError(f"{delta} is not between 0 and 1", where="--delta")
-    draws: dict[str, Sequence[Draw | Event]]
+    draws: dict[str, Sequence[Draw]]
     if source.is_dir():
         if changes:
             raise UserError(

@@ -14,7 +14,6 @@ from rich.console import Console, Group
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from das.accounting.margins import PlanRow
 from das.engine import Progress as Reported
 from das.engine import Silent
 from das.evaluate import Headline
@@ -165,24 +164,23 @@ def two_table(rows: Sequence[TwoErrorsRow] | Sequence[DifferenceRow], title: str
 def plan_table(
     name: str,
     plans: Mapping[str, Plan],
-    rows: Mapping[str, Sequence[PlanRow]],
     promise: Mapping[str, Any],
 ) -> Group:
     tables: list[Any] = []
     for universe, plan in plans.items():
-        currency = plan.mechanism.currency
+        mechanism, currency = plan.mechanism, plan.mechanism.currency
         table = Table(title=f"{name}: {universe}, {currency} = {plan.cost} ({float(plan.cost):.6g}), "
-                            f"{plan.neighbours.value} neighbours, {plan.mechanism.value}", title_justify="left")  # fmt: skip
+                            f"{plan.neighbours.value} neighbours, {mechanism}", title_justify="left")  # fmt: skip
         table.add_column("level", no_wrap=True)
         table.add_column("query", no_wrap=True)
-        for column in (currency, "sigma²" if currency == "rho" else "scale", "95 % margin"):
+        for column in (currency, mechanism.title, "95 % margin"):
             table.add_column(column, justify="right")
         previous = None
-        for r in rows[universe]:
-            if previous not in (None, r.level):
+        for d in plan.draws:
+            if previous not in (None, d.level):
                 table.add_section()
-            previous = r.level
-            table.add_row(r.level, r.query, f"{float(r.cost):.6g}", f"{float(r.scale):,.5g}", f"±{r.margin:,}")
+            previous = d.level
+            table.add_row(d.level, d.query, f"{float(d.cost):.6g}", f"{float(d.parameter):,.5g}", f"±{d.margin():,}")
         tables.append(table)
     return Group(*tables, *promises_of(promise))
 

@@ -63,7 +63,7 @@ def verify(release: Path, as_json: bool) -> None:
         click.echo(json.dumps(marked({"agree": True, "ledger": lines}, private)))
         return
     warn(private)
-    foreign = sum("sigma_sq" not in d and "scale" not in d for d in lines)
+    foreign = sum("variance" in d for d in lines)
     what = "queries by level: files and statement agree (no ledger: another publisher's)" if foreign else (
         "draws: files and ledger agree")  # fmt: skip
     click.echo(f"{len(lines)} {what}")

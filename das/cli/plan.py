@@ -11,8 +11,7 @@ from typing import Any
 
 import click
 
-from das.accounting import margins as margins_of
-from das.accounting.guarantee import DELTAS, guarantee, noise
+from das.accounting.guarantee import DELTAS, differing, guarantee
 from das.accounting.planning import Option, Place, least_cost, normal_cost, options
 from das.cli.console import console, options_table
 from das.cli.options import config_argument, exact_option, guarded, json_option, load, warn_of
@@ -131,13 +130,12 @@ def _price(plan: Plan, place: Place, most: int, coverage: float) -> dict[str, An
 def _described(option: Option, deltas: set[Fraction], coverages: Sequence[float]) -> dict[str, Any]:
     """A plan as data: its cost, its guarantee, and the margins of each draw at each coverage."""
     plan = option.plan
-    scale = "sigma_sq" if plan.mechanism.currency == "rho" else "scale"
     lines = [
-        {"level": d.level, "query": d.query, plan.mechanism.currency: str(d.cost), scale: str(d.scale),
-         "margins": {str(c): margins_of.margin(plan.mechanism, d, c) for c in coverages}}
+        {"level": d.level, "query": d.query, d.mechanism.currency: str(d.cost), d.mechanism.symbol: str(d.parameter),
+         "margins": {str(c): d.margin(c) for c in coverages}}
         for d in plan.draws
     ]  # fmt: skip
-    promise = guarantee(plan.mechanism, noise(plan.draws, plan.neighbours.sensitivity), deltas)
+    promise = guarantee(plan.mechanism.currency, differing(plan.draws, plan.neighbours.sensitivity), deltas)
     return {"name": option.name, "says": option.says, plan.mechanism.currency: str(plan.cost), "guarantee": promise,
             "coverages": [str(c) for c in coverages], "plan": lines}  # fmt: skip
 

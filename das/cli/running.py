@@ -12,7 +12,6 @@ from typing import Any
 import click
 
 from das import pipeline
-from das.accounting import margins
 from das.accounting.statement import promises
 from das.cli.console import Live, console, headline_table, plan_table
 from das.cli.interruption import repeated, resumable
@@ -139,18 +138,16 @@ def check(config: Path, changes: tuple[str, ...], paths: tuple[Path, ...], as_js
     plans = {u.name: u.plan for u in spec.universes}
     draws = {name: p.draws for name, p in plans.items()}
     promise = marked(promises(spec.terms, draws), spec.run.private, PLANNED)
-    rows = {name: margins.table(p) for name, p in plans.items()}
     if not as_json:
         warn_of(spec)
-        console().print(plan_table(spec.run.name, plans, rows, promise))
+        console().print(plan_table(spec.run.name, plans, promise))
         for size in found:
             click.echo(_sized(size, bool(paths)))
         return
-    scale = "sigma_sq" if spec.persons.plan.mechanism.currency == "rho" else "scale"
     lines = [
-        {"universe": u, "level": r.level, "query": r.query, spec.persons.plan.mechanism.currency: str(r.cost),
-         scale: str(r.scale), "margin_95": r.margin}
-        for u, rs in rows.items() for r in rs
+        {"universe": u, "level": d.level, "query": d.query, d.mechanism.currency: str(d.cost),
+         d.mechanism.symbol: str(d.parameter), "margin_95": d.margin()}
+        for u, p in plans.items() for d in p.draws
     ]  # fmt: skip
     out = {"name": spec.run.name, "neighbours": spec.budget.neighbours} | promise | {"plan": lines}
     out["sizes"] = [asdict(s) | {"with_data": bool(paths)} for s in found]

@@ -23,7 +23,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import log, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,7 +30,6 @@ from numpy.typing import NDArray
 from das.estimate.information import support
 from das.estimate.least_squares import LEAST_VARIANCE
 from das.estimate.modes import Modes
-from das.model.budget import Mechanism
 from das.model.constraint import Bounds
 from das.model.measurement import MeasurementSource
 from das.model.query import Query
@@ -46,8 +44,6 @@ MOST = 512
 UNKNOWN = -1
 #: What is below this is rounding error, in eigenvalues relative to the largest and in coefficients of a column.
 _NONE = 1e-8
-#: Margins at 95 % in standard errors: of a normal variable; of one two-sided geometric, the longest tail of any sum.
-_Z = {Mechanism.DISCRETE_GAUSSIAN: 1.959964, Mechanism.GEOMETRIC: log(20) / sqrt(2)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,8 +176,8 @@ def _single(queries: Mapping[str, tuple[Query, float]], columns: NDArray[np.bool
     return MarginWeights(measured, None, np.sqrt(np.where(known, least, 0.0)), known)
 
 
-def whole(mechanism: Mechanism, value: Array, error: Array) -> tuple[Ints, Ints]:
-    """Estimates as whole numbers, and their margins at 95 %: ``UNKNOWN`` where they are NaN."""
+def whole(wide: float, value: Array, error: Array) -> tuple[Ints, Ints]:
+    """Estimates as whole numbers, and their margins of ``wide`` standard errors: ``UNKNOWN`` where they are NaN."""
     known = np.isfinite(error)
-    margin = np.ceil(_Z[mechanism] * np.where(known, error, 0.0) - 0.5).astype(np.int64)
+    margin = np.ceil(wide * np.where(known, error, 0.0) - 0.5).astype(np.int64)
     return np.rint(np.where(known, value, 0.0)).astype(np.int64), np.where(known, margin, UNKNOWN)

@@ -21,11 +21,11 @@ from das.errors import InputError
 from das.evaluate.bias import clusters
 from das.evaluate.tally import ErrorTally
 from das.evaluate.theory import expected
-from das.model.budget import Mechanism
 from das.model.closed import Closed
 from das.model.confidential import Confidential
 from das.model.histogram import Histogram
 from das.model.measurement import MeasurementSource
+from das.model.mechanism import Mechanism
 from das.model.query import Query
 from das.model.result import ErrorRow
 from das.model.schema import Schema

@@ -9,8 +9,6 @@ import numpy as np
 from das import tables
 from das.errors import ReleaseError, UserError
 from das.files.release import tables as published_tables
-from das.model.budget import Mechanism
-from das.noise import discrete_gaussian, discrete_laplace
 from das.release.post import Opened
 from das.risk.guarantee import most_often_right
 from das.risk.score import Report, score
@@ -51,10 +49,9 @@ def variance(opened: Opened) -> float:
     """The noise in a count of traits of the lowest level, from the public plan: measurements at least as fine as
     ``detailed`` without dwellings, taken together; the finest one, where there is none."""
     u, level = opened.spec.persons, opened.spine.levels[-1]
-    of = discrete_gaussian.variance if u.plan.mechanism is Mechanism.DISCRETE_GAUSSIAN else discrete_laplace.variance
     answers = {d.query: u.schema.query(d.query).answers for d in u.plan.at(level)}
     if not answers:
         raise UserError(f"nothing is measured at {level}", where=opened.folder, remedy="attack a run that measures it")
     traits = " * ".join(a.name for a in u.schema.attributes if a.name != u.schema.dwelling)
     fine = min(u.schema.query(traits).answers, max(answers.values()))
-    return 1 / sum(1 / of(d.scale) for d in u.plan.at(level) if answers[d.query] >= fine)
+    return 1 / sum(1 / d.variance for d in u.plan.at(level) if answers[d.query] >= fine)

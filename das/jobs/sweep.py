@@ -32,8 +32,8 @@ from das.files.run.run_directory import (
     write_json,
     write_text,
 )
-from das.model.budget import Mechanism
 from das.model.closed import Closed
+from das.model.mechanism import RHO
 from das.model.not_private import marked
 from das.model.result import SummaryRow, SweepRow
 from das.model.universe import PERSONS
@@ -225,8 +225,7 @@ def _written(spec: RunSpec, runs: Sequence[_Run], rows: Sequence[SweepRow], out:
 
 def _statement(spec: RunSpec, runs: Sequence[_Run]) -> dict[str, Any]:
     """What each run has spent, and all together: exact sums of their own privacy statements, each noise once."""
-    mechanism = spec.persons.plan.mechanism
-    currency = mechanism.currency
+    currency = spec.persons.plan.mechanism.currency
     statements: list[Mapping[str, Any]] = [privacy_statement.read(r.directory.release) for r in runs]
     noise_of = _shared(runs)
     lines = [
@@ -238,7 +237,7 @@ def _statement(spec: RunSpec, runs: Sequence[_Run]) -> dict[str, Any]:
     total = sum((Fraction(line[currency]) for line in lines if line["noise_of"] is None), Fraction(0))
     out = marked({"what_this_means": WARNING, "runs": lines, currency: {"total": str(total)}},
                  all(s["private"] for s in statements))  # fmt: skip
-    if mechanism is Mechanism.DISCRETE_GAUSSIAN:
+    if currency == RHO:
         out["epsilon"] = {"delta": decimal(spec.budget.delta), "zcdp-tight": tight(total, spec.budget.delta)}
     return out
 

@@ -1,27 +1,34 @@
 r"""Privacy-loss budgets, exactly.
 
-Discrete Gaussian, zCDP: a query has squared :math:`L_2` sensitivity :math:`s` (1 when neighbours differ
-by one record added or removed, 2 when one record is replaced), and noise :math:`N_Z(0, \sigma^2)` on each
-answer costs :math:`\rho = s / (2\sigma^2)` (Canonne, Kamath and Steinke 2020, theorem 4). So
+Queries partition the cells, so between neighbours one query's answers differ in at most s places, by 1 each: s is 1 when
+neighbours differ by one record added or removed, 2 when one record is replaced. What that costs is the mechanism's
+(:mod:`das.model.mechanisms`); it adds up over draws in one currency. All of it is in ``Fraction``.
 
-.. math:: \sigma^2 = 1/\rho \text{ (bounded)}, \qquad \sigma^2 = 1/(2\rho) \text{ (unbounded)}.
+**Paths, not levels, are what adds up.** A record lies in one unit of each level, on a path from the root to a leaf. Units
+of a level that are measured alike are a *class* of it; those of a class without draws are not measured. A record sees the
+draws of the classes on its path, and of no other unit. Let :math:`c_i` be the sum of their costs on path i.
 
-Two-sided geometric, pure DP: :math:`L_1` sensitivity :math:`s`, noise
-:math:`P[X = x] \propto e^{-|x|/b}` with scale :math:`b = s/\varepsilon`.
+* *Added or removed*: the loss is :math:`c_i` at most.
+* *Replaced*, from path i to path j: in a unit on both, two answers of each query change by 1, which costs what the draw
+  says; in a unit on one of them one answer does, which costs half of it, as costs are proportional to the number of
+  answers. Together at most :math:`\tfrac12 c_i + \tfrac12 c_j`.
 
-Composition adds up: a plan whose levels' shares sum to 1, and whose query shares sum to 1 within each
-level, costs exactly its budget. All of it is in ``Fraction``.
+Either way no more than :math:`\max_i c_i`, the cost of the dearest path: that is what a plan costs. With one class to a
+level there is one path, and its cost is the sum of all draws; shares that sum to 1, over levels and within each, make it
+the budget exactly.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import Enum
 from fractions import Fraction
 
 from das.errors import PrivacyError, SpecError
 from das.model.exact import exact
+from das.model.mechanism import Mechanism
+from das.model.mechanisms import DISCRETE_GAUSSIAN, GEOMETRIC
 
 
 class Neighbours(Enum):
@@ -34,16 +41,6 @@ class Neighbours(Enum):
     def sensitivity(self) -> int:
         """Answers that change by 1 between neighbours: the L1 and the squared L2 sensitivity of a query."""
         return 2 if self is Neighbours.BOUNDED else 1
-
-
-class Mechanism(Enum):
-    DISCRETE_GAUSSIAN = "discrete-gaussian"
-    GEOMETRIC = "geometric"
-
-    @property
-    def currency(self) -> str:
-        """What the budget is counted in."""
-        return "rho" if self is Mechanism.DISCRETE_GAUSSIAN else "epsilon"
 
 
 @dataclass(frozen=True)
@@ -85,17 +82,78 @@ def _shares(where: str, shares: Mapping[str, Fraction]) -> None:
         )
 
 
+#: The class of the units of a level that are all measured alike.
+ALL = "all"
+#: The classes that the units above a leaf, and the leaf, belong to: pairs of level and class, root first.
+Path = tuple[tuple[str, str], ...]
+
+
 @dataclass(frozen=True)
 class Draw:
-    """One measurement to be made: every unit of ``level`` answers ``query`` with noise of one scale.
+    """One measurement to be made: every unit of one class of ``level`` answers ``query`` with noise of one parameter.
 
-    ``cost`` is rho (discrete Gaussian) or epsilon (geometric); ``scale`` is sigma^2, or b.
+    ``cost`` is in the mechanism's currency, ``parameter`` is sigma^2 or the Laplace scale; each follows from the other
+    and the neighbour relation.
     """
 
     level: str
     query: str
+    mechanism: Mechanism
+    parameter: Fraction
     cost: Fraction
-    scale: Fraction
+    unit_class: str = field(default=ALL, kw_only=True)
+
+    @staticmethod
+    def priced(
+        level: str, query: str, mechanism: Mechanism, neighbours: Neighbours, cost: Fraction, unit_class: str = ALL
+    ) -> Draw:
+        """With the noise that ``cost`` allows."""
+        if cost <= 0:
+            raise PrivacyError(f"{query!r} at {level!r} costs {cost}, not positive", where="plan")
+        parameter = mechanism.parameter(cost, neighbours.sensitivity)
+        return Draw(level, query, mechanism, parameter, cost, unit_class=unit_class)
+
+    @property
+    def place(self) -> tuple[str, str]:
+        """Level and class of the units that it measures."""
+        return self.level, self.unit_class
+
+    @property
+    def variance(self) -> float:
+        """Of one answer's noise, as published beside it. Public, and not part of the guarantee."""
+        return self.mechanism.variance(self.parameter)
+
+    def margin(self, coverage: float = 0.95) -> int:
+        """The smallest integer m with P[|noise| <= m] >= ``coverage``, for one answer."""
+        return self.mechanism.margin(self.parameter, coverage)
+
+
+def total(draws: Iterable[Draw]) -> Fraction:
+    """The sum of the costs of draws that one record sees. Raises :class:`PrivacyError` for two currencies."""
+    every = tuple(draws)
+    by_currency = {d.mechanism.currency: d.mechanism for d in every}
+    if len(by_currency) > 1:
+        raise PrivacyError(
+            f"the costs of {' and '.join(f'{m} noise ({c})' for c, m in by_currency.items())} do not add up",
+            where="budget",
+            remedy="measure all of it with mechanisms of one currency",
+        )
+    return sum((d.cost for d in every), Fraction(0))
+
+
+def seen(draws: Iterable[Draw], path: Path) -> Iterator[Draw]:
+    """The draws of the classes on a path."""
+    return (d for d in draws if d.place in path)
+
+
+def dearest(draws: Sequence[Draw], paths: Iterable[Path]) -> Fraction:
+    """The cost of the dearest path."""
+    return max((total(seen(draws, path)) for path in paths), default=Fraction(0))
+
+
+def through(draws: Iterable[Draw]) -> Path:
+    """The path through the classes of all of them."""
+    return tuple(dict.fromkeys(d.place for d in draws))
 
 
 #: An exact number, and shares by name; a list of names has equal shares.
@@ -105,42 +163,69 @@ Shares = Mapping[str, Exactly] | Sequence[str]
 
 @dataclass(frozen=True, repr=False)
 class Plan:
-    """What will be measured and what it costs: the draws of all levels, root first."""
+    """What will be measured and what it costs: the draws of all classes of units, and the paths that these lie on.
 
-    mechanism: Mechanism
+    ``draws`` are in the order of the levels, root first. ``paths`` may be left out where each level has one class. A
+    class that is on a path and has no draws is not measured.
+    """
+
     neighbours: Neighbours
     draws: tuple[Draw, ...]
+    paths: tuple[Path, ...] = ()
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "draws", tuple(self.draws))
+        object.__setattr__(self, "paths", tuple(tuple(p) for p in self.paths) or (through(self.draws),))
         for d in self.draws:
-            if d.cost <= 0 or d.scale != _scale(d.cost, self.mechanism, self.neighbours):
+            if d.cost <= 0 or d.parameter != d.mechanism.parameter(d.cost, self.neighbours.sensitivity):
                 raise PrivacyError(
-                    f"noise of scale {d.scale} does not cost {d.cost} under {self.neighbours.value} neighbours",
+                    f"noise of {d.mechanism.symbol} {d.parameter} does not cost {d.cost} under "
+                    f"{self.neighbours.value} neighbours",
                     where=f"plan, {d.query!r} at {d.level!r}",
                 )
+        self._check_paths()
+
+    def _check_paths(self) -> None:
+        """A path has one class of each of its levels, all levels in one order; every draw is on a path."""
+        order = {level: i for i, level in enumerate(dict.fromkeys(lv for path in self.paths for lv, _ in path))}
+        for path in self.paths:
+            depths = [order[level] for level, _ in path]
+            if len(set(depths)) != len(depths):
+                level = next(lv for lv, _ in path if sum(lv == other for other, _ in path) > 1)
+                raise PrivacyError(f"a path has two classes of {level!r}", where="plan",
+                                   remedy="where a level has several classes, give the paths on which they lie")  # fmt: skip
+            if depths != sorted(depths):
+                raise PrivacyError(f"the levels of a path, {', '.join(lv for lv, _ in path)}, are not in the order of "
+                                   "the others'", where="plan")  # fmt: skip
+        known = {place for path in self.paths for place in path}
+        for d in self.draws:
+            if d.place not in known:
+                raise PrivacyError(f"{d.query!r} of class {d.unit_class!r} at {d.level!r} is on no path: its cost would be "
+                                   "counted nowhere", where="plan")  # fmt: skip
 
     @staticmethod
-    def of(total: Fraction, mechanism: Mechanism, neighbours: Neighbours, allocation: Allocation) -> Plan:
-        """Split ``total`` (rho or epsilon) by the allocation.
+    def of(budget: Fraction, mechanism: Mechanism, neighbours: Neighbours, allocation: Allocation) -> Plan:
+        """Split ``budget`` (in the mechanism's currency) by the allocation; one class to a level.
 
+        >>> from das.model.mechanisms import DISCRETE_GAUSSIAN
         >>> half = Fraction(1, 2)
         >>> shares = Allocation({"A": half, "B": half}, {"A": {"total": Fraction(1)}, "B": {"total": Fraction(1)}})
-        >>> [d.scale for d in Plan.of(Fraction(4), Mechanism.DISCRETE_GAUSSIAN, Neighbours.BOUNDED, shares).draws]
+        >>> [d.parameter for d in Plan.of(Fraction(4), DISCRETE_GAUSSIAN, Neighbours.BOUNDED, shares).draws]
         [Fraction(1, 2), Fraction(1, 2)]
         """
-        if total <= 0:
+        if budget <= 0:
             raise SpecError(
-                f"the budget is {total}", where=f"budget.{mechanism.currency}", remedy="give a positive one"
+                f"the budget is {budget}", where=f"budget.{mechanism.currency}", remedy="give a positive one"
             )
         plan = Plan.priced(
             mechanism, neighbours,
             [
-                (level, query, total * share * part)
+                (level, query, budget * share * part)
                 for level, share in allocation.levels.items()
                 for query, part in allocation.queries[level].items()
             ],
         )  # fmt: skip
-        assert plan.cost == total  # a proof, not a hope: shares sum to exactly 1
+        assert plan.cost == budget  # a proof, not a hope: shares sum to exactly 1
         return plan
 
     @staticmethod
@@ -156,40 +241,69 @@ class Plan:
         >>> Plan.of_rho("1/2", {"State": "1/4", "County": "3/4"}, ["total", "sex * age"])
         <Plan: rho = 1/2, 4 queries at 2 levels, discrete-gaussian, bounded neighbours>
         """
-        return _plan_of(Mechanism.DISCRETE_GAUSSIAN, rho, levels, queries, neighbours)
+        return _plan_of(DISCRETE_GAUSSIAN, rho, levels, queries, neighbours)
 
     @staticmethod
     def of_epsilon(
         epsilon: Exactly, levels: Shares, queries: Shares | Mapping[str, Shares], neighbours: str = "bounded"
     ) -> Plan:
         """Two-sided geometric noise of ``epsilon`` in all (pure differential privacy); the rest as in :meth:`of_rho`."""
-        return _plan_of(Mechanism.GEOMETRIC, epsilon, levels, queries, neighbours)
+        return _plan_of(GEOMETRIC, epsilon, levels, queries, neighbours)
 
     def __repr__(self) -> str:
-        levels = len({d.level for d in self.draws})
-        return (f"<Plan: {self.mechanism.currency} = {self.cost}, {len(self.draws)} queries at {levels} levels, "
-                f"{self.mechanism.value}, {self.neighbours.value} neighbours>")  # fmt: skip
+        levels, noise = len({d.level for d in self.draws}), dict.fromkeys(d.mechanism for d in self.draws)
+        cost = f"{self.mechanism.currency} = {self.cost}, " if len(noise) == 1 else ""
+        return (f"<Plan: {cost}{len(self.draws)} queries at {levels} levels, {', '.join(map(str, noise)) or 'no noise'}, "
+                f"{self.neighbours.value} neighbours>")  # fmt: skip
 
     @staticmethod
     def priced(mechanism: Mechanism, neighbours: Neighbours, costs: Iterable[tuple[str, str, Fraction]]) -> Plan:
-        """The plan that measures each ``(level, query, cost)`` with the noise that this cost allows."""
-        return Plan(mechanism, neighbours, tuple(Draw(*c, _scale(c[2], mechanism, neighbours)) for c in costs))
+        """The plan that measures each ``(level, query, cost)`` with the noise that this cost allows; one class to a level."""
+        draws = (Draw.priced(level, query, mechanism, neighbours, cost) for level, query, cost in costs)
+        return Plan(neighbours, tuple(draws))
 
-    def scaled(self, total: Fraction) -> Plan:
-        """The same shares of another total."""
-        costs = [(d.level, d.query, d.cost * total / self.cost) for d in self.draws]
-        return Plan.priced(self.mechanism, self.neighbours, costs)
+    def scaled(self, budget: Fraction) -> Plan:
+        """The same shares of another total: every path costs the same multiple of what it did."""
+        factor = budget / self.cost
+        draws = (
+            Draw.priced(d.level, d.query, d.mechanism, self.neighbours, d.cost * factor, d.unit_class)
+            for d in self.draws
+        )
+        return Plan(self.neighbours, tuple(draws), self.paths)
 
     @property
     def cost(self) -> Fraction:
-        return sum((d.cost for d in self.draws), Fraction(0))
+        """Of the dearest path: what it costs to replace, or to add or remove, one record anywhere."""
+        return dearest(self.draws, self.paths)
+
+    @property
+    def mechanism(self) -> Mechanism:
+        """That of all draws. Raises :class:`PrivacyError` where they have several, or there are none."""
+        found = list(dict.fromkeys(d.mechanism for d in self.draws))
+        if len(found) != 1:
+            raise PrivacyError(f"this plan has {', '.join(map(str, found)) or 'no'} noise, and one kind is asked for",
+                               where="plan")  # fmt: skip
+        return found[0]
+
+    @property
+    def levels(self) -> tuple[str, ...]:
+        """The levels of the paths, root first."""
+        return tuple(dict.fromkeys(level for path in self.paths for level, _ in path))
 
     def at(self, level: str) -> tuple[Draw, ...]:
+        """The draws of all classes of a level."""
         return tuple(d for d in self.draws if d.level == level)
 
-    def variance(self, draw: Draw) -> float:
-        """Of one answer's noise, nearly: sigma^2, or 2 b^2. To choose by, not to publish."""
-        return float(draw.scale if self.mechanism is Mechanism.DISCRETE_GAUSSIAN else 2 * draw.scale**2)
+    def of_class(self, level: str, unit_class: str = ALL) -> tuple[Draw, ...]:
+        """The draws of one class of a level: none where its units are not measured. Raises ``KeyError`` where the level
+        has no such class."""
+        if not any((level, unit_class) in path for path in self.paths):
+            raise KeyError(f"{level!r} has no class {unit_class!r}")
+        return tuple(d for d in self.at(level) if d.unit_class == unit_class)
+
+    def on(self, path: Path) -> tuple[Draw, ...]:
+        """The draws that a record on one of the paths sees."""
+        return tuple(seen(self.draws, path))
 
 
 def _plan_of(
@@ -223,62 +337,3 @@ def _number(value: object, what: str) -> Fraction:
         return exact(value)
     except ValueError as error:
         raise SpecError(str(error), where=f"plan, {what}") from None
-
-
-def _scale(cost: Fraction, mechanism: Mechanism, neighbours: Neighbours) -> Fraction:
-    if mechanism is Mechanism.DISCRETE_GAUSSIAN:
-        return Fraction(neighbours.sensitivity) / (2 * cost)
-    return Fraction(neighbours.sensitivity) / cost
-
-
-@dataclass(frozen=True)
-class Event:
-    """One line of the ledger: a measurement of one query on one level of one universe."""
-
-    universe: str
-    level: str
-    query: str
-    units: int
-    answers: int
-    mechanism: Mechanism
-    scale: Fraction
-    cost: Fraction
-
-
-class Ledger:
-    """Append-only record of what is drawn. Its cost never exceeds its budget.
-
-    ``write`` is called with each event before :meth:`append` returns, and so before its first draw: a
-    ledger on disk is never behind. ``spent`` are the events of an earlier, interrupted process.
-    """
-
-    def __init__(
-        self, budget: Fraction, write: Callable[[Event], None] | None = None, spent: Iterable[Event] = ()
-    ) -> None:
-        self.budget = budget
-        self._write = write
-        self._events: list[Event] = list(spent)
-        if self.cost > budget:
-            raise PrivacyError(f"{self.cost} was spent of a budget of {budget}", where="ledger")
-
-    @property
-    def events(self) -> tuple[Event, ...]:
-        return tuple(self._events)
-
-    @property
-    def cost(self) -> Fraction:
-        return sum((e.cost for e in self._events), Fraction(0))
-
-    def append(self, event: Event) -> None:
-        """Refuses, before anything is drawn, an event that the budget does not cover."""
-        if event.cost <= 0:
-            raise PrivacyError(f"{event.query!r} at {event.level!r} costs {event.cost}, not positive", where="ledger")
-        if self.cost + event.cost > self.budget:
-            raise PrivacyError(
-                f"measuring {event.query!r} at {event.level!r} would spend {self.cost + event.cost} "
-                f"of a budget of {self.budget}",
-                where="ledger",
-            )
-        if self._write is not None:
-            self._write(event)
-        self._events.append(event)

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 from functools import lru_cache
-from math import exp, isqrt
+from math import isqrt
 
 import numpy as np
 from numpy.typing import NDArray
@@ -88,14 +88,3 @@ def sample(sigma_sq: Fraction, size: int, entropy: Entropy) -> NDArray[np.int64]
     if sigma_sq > LARGEST:
         return np.fromiter((rejection.discrete_gaussian(sigma_sq, entropy) for _ in range(size)), np.int64, count=size)
     return _sampler(sigma_sq).sample(size, entropy)
-
-
-def variance(sigma_sq: Fraction) -> float:
-    """The variance of N_Z(0, sigma_sq): a little below ``sigma_sq`` when that is small, equal for practical
-    purposes above 2. For weights and intervals only; nothing private depends on it."""
-    s = float(max(sigma_sq, Fraction(1, 1000)))  # below, it is less than 1e-200: no noise, but still positive
-    if s > 100:
-        return s
-    k = range(1, int(14 * s**0.5) + 3)
-    w = [exp(-x * x / (2 * s)) for x in k]
-    return 2 * sum(x * x * g for x, g in zip(k, w, strict=True)) / (1 + 2 * sum(w))

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from fractions import Fraction
 from functools import lru_cache
-from math import exp, expm1
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,9 +67,3 @@ def sample(scale: Fraction, size: int, entropy: Entropy) -> NDArray[np.int64]:
     if scale > LARGEST:
         return np.fromiter((rejection.discrete_laplace(scale, entropy) for _ in range(size)), np.int64, count=size)
     return _sampler(scale).sample(size, entropy)
-
-
-def variance(scale: Fraction) -> float:
-    """2 q / (1 - q)^2. For weights and intervals only."""
-    x = -1 / float(max(scale, Fraction(1, 500)))  # below, it is less than 1e-200: no noise, but still positive
-    return 2 * exp(x) / expm1(x) ** 2

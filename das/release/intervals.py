@@ -67,7 +67,7 @@ class Intervals:
         return value, margin
 
     def _whole(self, value: NDArray[np.float64], error: NDArray[np.float64]) -> tuple[Ints, Ints]:
-        return margins.whole(self.universe.plan.mechanism, value, error)
+        return margins.whole(self.universe.plan.mechanism.wide, value, error)
 
     def _informed(self, level: str, columns: Columns) -> dict[int, tuple[str, int]]:
         """The columns of which ``estimates/`` has the sum: an answer to a query."""

@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from das.accounting import margins
 from das.files.release import statement as privacy_statement
 from das.files.run import run_directory
 from das.model.areas import Areas
@@ -71,9 +70,9 @@ def exact_queries(privacy: Mapping[str, Any], universe: str, levels: Sequence[st
 
 
 def _draws(release: Opened, u: Planned) -> list[ListedDraw]:
-    rows = [(r, u.schema.query(r.query)) for r in margins.table(u.plan)]
+    rows = [(d, u.schema.query(d.query)) for d in u.plan.draws]
     return [
-        ListedDraw(u.name, r.level, r.query, q.title, release.spine.units(r.level), q.answers,
-                 float(r.cost / u.plan.cost), r.margin)
-        for r, q in rows
+        ListedDraw(u.name, d.level, d.query, q.title, release.spine.units(d.level), q.answers,
+                 float(d.cost / u.plan.cost), d.margin())
+        for d, q in rows
     ]  # fmt: skip

@@ -7,10 +7,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from das.model.budget import Mechanism
 from das.model.query import Query
 from das.model.universe import Planned
-from das.noise import discrete_gaussian, discrete_laplace
 from das.tables import Table
 
 
@@ -28,7 +26,6 @@ def variances(
     ``exact`` queries (by level); infinite where no query tells it.
     """
     plan = universe.plan
-    of = discrete_gaussian.variance if plan.mechanism is Mechanism.DISCRETE_GAUSSIAN else discrete_laplace.variance
     names = {d.query for d in plan.draws} | {q for level in levels for q in exact[level]}
     told = {name: _answers(table, universe.schema.query(name)) for name in names}
     precision = np.zeros((len(levels), len(table.columns)))
@@ -36,9 +33,9 @@ def variances(
         for depth, level in enumerate(levels):
             for draw in plan.at(level):
                 inside, outside = told[draw.query]
-                precision[depth] += 1 / (inside * of(draw.scale))
+                precision[depth] += 1 / (inside * draw.variance)
                 if "total" in exact[level]:
-                    precision[depth] += 1 / (outside * of(draw.scale))
+                    precision[depth] += 1 / (outside * draw.variance)
             for name in exact[level]:
                 precision[depth, np.isfinite(told[name][0])] = np.inf
         return 1 / precision

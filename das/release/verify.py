@@ -27,8 +27,11 @@ from das.files.release import statement as privacy_statement
 from das.files.release.statement import NAME, PAGE, own_digest
 from das.files.run import run_directory
 from das.files.run.ledger import LedgerFile, digests
-from das.model.budget import Event, Mechanism, Neighbours
-from das.noise import discrete_gaussian, discrete_laplace, entropy
+from das.model.budget import Neighbours
+from das.model.ledger import Event
+from das.model.mechanism import Mechanism
+from das.model.mechanisms import MECHANISMS
+from das.noise import entropy
 from das.release import dictionary
 from das.release.seal import page, software
 from das.spec import RunSpec, parse
@@ -49,7 +52,7 @@ def check(release: Path) -> list[dict[str, Any]]:
     """
     statement = privacy_statement.read(release)
     spine = spine_file.read(release / "spine.parquet")
-    foreign = "measured" in statement
+    foreign, mechanism = "measured" in statement, MECHANISMS[statement["mechanism"]]
     lines: Sequence[Mapping[str, Any]] = statement["measured" if foreign else "ledger"]
     readers = {u: nmf.NmfReader(run_directory.nmf_folder(release, u), spine) for u in {d["universe"] for d in lines}}
     for universe, reader in readers.items():
@@ -61,9 +64,10 @@ def check(release: Path) -> list[dict[str, Any]]:
                 raise ReleaseError(f"{sorted(odd)[0]!r} is in the files or in the statement, not in both",
                                    where=f"{reader.root}, {level}", remedy=ALTERED)  # fmt: skip
     for line in lines:
-        _check_line(_Expected.foreign(line) if foreign else _Expected.ours(line), readers[line["universe"]])
+        expected = _Expected.foreign(line) if foreign else _Expected.ours(line, mechanism)
+        _check_line(expected, readers[line["universe"]])
     if not foreign:
-        _check_sums(statement, Mechanism(statement["mechanism"]), release / "privacy.json")
+        _check_sums(statement, mechanism, release / "privacy.json")
         _check_book(statement, release)
     return [dict(d) for d in lines]
 
@@ -82,11 +86,8 @@ class _Expected:
     most: float
 
     @staticmethod
-    def ours(line: Mapping[str, Any]) -> _Expected:
-        gaussian = "sigma_sq" in line
-        scale = Fraction(line["sigma_sq" if gaussian else "scale"])
-        v = discrete_gaussian.variance(scale) if gaussian else discrete_laplace.variance(scale)
-        v = max(v, float(np.finfo(np.float32).tiny))
+    def ours(line: Mapping[str, Any], mechanism: Mechanism) -> _Expected:
+        v = max(mechanism.variance(Fraction(line[mechanism.symbol])), float(np.finfo(np.float32).tiny))
         return _Expected(line["level"], line["query"], line["units"], line["units"], line["answers"], v, v)
 
     @staticmethod
@@ -176,11 +177,7 @@ def drawn(release: Path) -> tuple[RunSpec, stated.Drawn]:
         into = lost if a.digest is None else events
         into[a.universe] = (*into.get(a.universe, ()), *a.events)
     for u in spec.universes:
-        planned = [
-            Event(u.name, d.level, d.query, spine.units(d.level), u.schema.query(d.query).answers, u.plan.mechanism,
-                  d.scale, d.cost)
-            for d in u.plan.draws
-        ]  # fmt: skip
+        planned = [Event.of(d, u.name, spine.units(d.level), u.schema.query(d.query).answers) for d in u.plan.draws]
         if list(events[u.name]) != planned:
             raise ReleaseError(f"the draws of {u.name} are not those of the plan in spec.toml", where=book.path,
                                remedy=ALTERED)  # fmt: skip
@@ -218,14 +215,14 @@ def _is_interval(value: Any) -> bool:
 
 
 def _check_sums(statement: Mapping[str, Any], mechanism: Mechanism, path: Path) -> None:
-    """Every scale costs what its line says, and the lines add up to the totals: exactly, in fractions."""
+    """Every noise costs what its line says, and the lines add up to the totals: exactly, in fractions."""
     sensitivity = Neighbours(statement["neighbours"]).sensitivity
-    gaussian, currency = mechanism is Mechanism.DISCRETE_GAUSSIAN, mechanism.currency
+    currency = mechanism.currency
     sums: dict[str, Fraction] = {}
     for table in ("ledger", "spent_by_interrupted_attempts"):
         for i, d in enumerate(statement[table]):
-            scale, cost = Fraction(d["sigma_sq" if gaussian else "scale"]), Fraction(d[currency])
-            if cost * scale * (2 if gaussian else 1) != sensitivity:
+            parameter, cost = Fraction(d[mechanism.symbol]), Fraction(d[currency])
+            if mechanism.cost(parameter, sensitivity) != cost:
                 raise ReleaseError(f"{d['query']!r} at {d['level']!r}: its noise does not cost {cost}",
                                    where=_place(path, (table, i, currency)), remedy=ALTERED)  # fmt: skip
             for part in (d["universe"], "total"):
@@ -271,15 +268,14 @@ def _check_book(statement: Mapping[str, Any], release: Path) -> None:
     """The statement has the draws of ``ledger.jsonl``, no more and no fewer."""
     attempts = LedgerFile(release / "ledger.jsonl").attempts()
     made = Counter(
-        (e.universe, e.level, e.query, str(e.cost), str(e.scale), e.units, e.answers)
+        (e.universe, e.level, e.query, str(e.cost), str(e.parameter), e.units, e.answers)
         for a in attempts
         for e in a.events
     )
-    mechanism = Mechanism(statement["mechanism"])
-    scale = "sigma_sq" if mechanism is Mechanism.DISCRETE_GAUSSIAN else "scale"
+    mechanism = MECHANISMS[statement["mechanism"]]
     every = [*statement["ledger"], *statement["spent_by_interrupted_attempts"]]
     said = Counter(
-        tuple(d[k] for k in ("universe", "level", "query", mechanism.currency, scale, "units", "answers"))
+        tuple(d[k] for k in ("universe", "level", "query", mechanism.currency, mechanism.symbol, "units", "answers"))
         for d in every
     )
     if odd := [*(made - said), *(said - made)]:

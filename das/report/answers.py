@@ -6,18 +6,17 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
-from math import acosh
 
 import numpy as np
 from numpy.typing import NDArray
 
-from das.accounting.margins import margin
 from das.errors import InputError
 from das.model.areas import Areas
-from das.model.budget import Draw, Mechanism, Plan
+from das.model.budget import Plan
 from das.model.histogram import Histogram
 from das.model.labels import NOT_COUNTED
 from das.model.measurement import MeasurementSource
+from das.model.mechanism import Mechanism
 from das.model.query import Query
 from das.model.schema import Schema
 from das.model.spine import Spine
@@ -200,21 +199,19 @@ def across(world: World, query: Query, kind: str, published: Ints, lowest: str) 
 
 
 def _margins(plan: Plan, level: str, query: str, variance: NDArray[np.float64]) -> Ints:
-    """Of each unit. Where all units have one variance it is that of the plan, whose scale is exact."""
+    """Of each unit. Where all units have one variance it is that of the plan, whose parameter is exact."""
     distinct, at = np.unique(variance, return_inverse=True)
     draw = next((d for d in plan.at(level) if d.query == query), None)
     one = len(distinct) == 1 and draw is not None and np.isfinite(distinct[0])
-    scales = [draw.scale] if one and draw is not None else [_scale(plan.mechanism, float(v)) for v in distinct]
-    return np.array([_margin(plan.mechanism, s) for s in scales], dtype=np.int64)[at]
+    mechanism = plan.mechanism if draw is None else draw.mechanism
+    found = [draw.parameter] if one and draw is not None else [_parameter(mechanism, float(v)) for v in distinct]
+    return np.array([_margin(mechanism, p) for p in found], dtype=np.int64)[at]
 
 
-def _scale(mechanism: Mechanism, variance: float) -> Fraction | None:
-    """The scale that gives a variance: sigma^2 is nearly it; the geometric has 1 / (cosh(1/b) - 1)."""
-    if not np.isfinite(variance):
-        return None
-    return Fraction(variance if mechanism is Mechanism.DISCRETE_GAUSSIAN else 1 / acosh(1 + 1 / variance))
+def _parameter(mechanism: Mechanism, variance: float) -> Fraction | None:
+    return mechanism.with_variance(variance) if np.isfinite(variance) else None
 
 
 @cache
-def _margin(mechanism: Mechanism, scale: Fraction | None) -> int:
-    return UNMEASURED if scale is None else margin(mechanism, Draw("", "", Fraction(0), scale))
+def _margin(mechanism: Mechanism, parameter: Fraction | None) -> int:
+    return UNMEASURED if parameter is None else mechanism.margin(parameter)

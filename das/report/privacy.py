@@ -11,6 +11,7 @@ import matplotlib as mpl
 from markupsafe import Markup
 from matplotlib.ticker import FuncFormatter, NullFormatter
 
+from das.model.mechanisms import MECHANISMS
 from das.report import figures
 from das.report.facts import METHODS, decimal
 from das.report.template import environment
@@ -26,8 +27,7 @@ def privacy_page(privacy: Mapping[str, Any], name: str) -> str:
     curve = privacy.get("curve", ())
     return env.get_template("privacy.html").render(
         name=name, privacy=privacy, methods=METHODS, figure=Markup(_curve(curve)) if curve else "",
-        scale="sigma_sq" if privacy["mechanism"] == "discrete-gaussian" else "scale",
-        private=privacy["private"], currency="rho" if privacy["mechanism"] == "discrete-gaussian" else "epsilon",
+        private=privacy["private"], mechanism=MECHANISMS[privacy["mechanism"]],
     )  # fmt: skip
 
 

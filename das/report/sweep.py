@@ -12,8 +12,9 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, NullLocator
 
 from das.accounting.zcdp import tight
-from das.model.budget import Mechanism, Plan
+from das.model.budget import Plan
 from das.model.labels import level_words
+from das.model.mechanism import RHO
 from das.model.result import SummaryRow
 from das.report import figures
 from das.report.template import environment, upward
@@ -31,8 +32,7 @@ def sweep_page(rows: Sequence[SummaryRow], name: str, plan: Plan, statement: Map
     every = [r for r in rows if r.bin == "all"]
     levels = list(dict.fromkeys(r.level for r in every))
     budgets = sorted({r.budget for r in rows})
-    gaussian = plan.mechanism is Mechanism.DISCRETE_GAUSSIAN
-    epsilon = {b: tight(b, DELTA) for b in budgets} if gaussian else {}
+    epsilon = {b: tight(b, DELTA) for b in budgets} if currency == RHO else {}
     panels = [Markup(_panel([r for r in every if r.level == level], plan, epsilon, f"s{i}"))
               for i, level in enumerate(levels)]  # fmt: skip
     noisy = {(r.budget, r.method, r.level, r.query): r for r in every if r.source == "nmf"}
@@ -41,7 +41,7 @@ def sweep_page(rows: Sequence[SummaryRow], name: str, plan: Plan, statement: Map
         name=name, private=statement["private"], currency=currency, panels=panels, epsilon={b: upward(e) for b, e in epsilon.items()},
         budgets=budgets, repeats=max(r.repeats for r in rows), statement=statement,
         rows=[(r, n) for r, n in published if r.query in drawn(every)],
-        together=upward(statement["epsilon"]["zcdp-tight"]) if gaussian else None,
+        together=upward(statement["epsilon"]["zcdp-tight"]) if currency == RHO else None,
     )  # fmt: skip
 
 

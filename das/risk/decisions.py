@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from das.errors import InputError
-from das.model.budget import Mechanism, Neighbours
+from das.model.budget import Neighbours
+from das.model.mechanisms import DISCRETE_GAUSSIAN
 from das.risk.hierarchy import UNBOUNDED, LogOdds, Method, log_odds_given, two_levels
 from das.risk.noise import NEAR, TIE, Noise, Number, log_odds
 from das.risk.priors import Ints, UpperPrior
@@ -78,9 +79,9 @@ def decisions(
         raise InputError(f"true counts of {truth.x1} and {truth.x2} above it, where {known} are known", where="risk",
                          remedy=f"the lower one is {known} or {known + 1}, the upper one no less")  # fmt: skip
     rate1, rate2 = two_levels(rho1, rho2, d, upper, neighbours).rates
-    own = Noise(Mechanism.DISCRETE_GAUSSIAN, rate1)
-    z2, p2 = Noise(Mechanism.DISCRETE_GAUSSIAN, rate2).pmf(NEAR)
-    zy, py = Noise(Mechanism.DISCRETE_GAUSSIAN, rate1 / d).pmf(NEAR)
+    own = Noise(DISCRETE_GAUSSIAN, rate1)
+    z2, p2 = Noise(DISCRETE_GAUSSIAN, rate2).pmf(NEAR)
+    zy, py = Noise(DISCRETE_GAUSSIAN, rate1 / d).pmf(NEAR)
     if len(z2) * len(zy) > MOST_VALUES:
         raise InputError("noise as wide as this is not summed over two counts", where="risk",
                          remedy="such counts say next to nothing: the decision is the prior's")  # fmt: skip

@@ -21,8 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from das.errors import InputError
-from das.model.budget import Draw, Mechanism, Plan
+from das.model.budget import Draw, Plan, total
 from das.model.closed import Closed
 from das.model.confidential import Confidential
 from das.model.histogram import Histogram
@@ -100,9 +99,7 @@ def exposure(
             unit, answer = uniques(histogram, schema.query(d.query))
             seen, measured = _published(noisy, d, spine, schema, unit, answer)
             size = np.searchsorted(_FIRST, histogram.totals()[unit[measured]], side="right") - 1
-            after = one_level.posterior(
-                seen[measured], prior=prior, neighbours=plan.neighbours, **_cost(plan, [d.cost])
-            )
+            after = one_level.posterior(seen[measured], prior=prior, neighbours=plan.neighbours, **_cost([d]))
             rows += _rows(d, prior, 1, after, size)
     return rows
 
@@ -134,7 +131,7 @@ def ladder(
         keep = keep & there & np.isin(above * answers + answer, keys[0] * answers + keys[1])
         after = joint.joint_posterior(
             np.stack(counts, axis=1)[keep], prior=prior, neighbours=plan.neighbours,
-            **_cost(plan, [e.cost for e in draws[:n]], several=True),
+            **_cost(draws[:n], several=True),
         )  # fmt: skip
         size = np.searchsorted(_FIRST, lowest.totals()[unit[keep]], side="right") - 1
         rows += _rows(d, prior, n, after, size)
@@ -175,7 +172,7 @@ def _rows(draw: Draw, prior: float, levels: int, after: Floats, size: Ints) -> l
 
 
 def _outlook(plan: Plan, draws: Sequence[Draw], priors: Sequence[float]) -> list[Outlook]:
-    costs = _cost(plan, [d.cost for d in draws], several=True)
+    costs = _cost(draws, several=True)
     average = joint.joint_marginal_posterior(prior=np.array(priors), neighbours=plan.neighbours, **costs)
     return [
         Outlook(draws[-1].level, draws[0].query, p, len(draws), float(a), float(a / p),
@@ -196,8 +193,7 @@ def _ladder_draws(plan: Plan, query: str) -> list[Draw]:
     return out
 
 
-def _cost(plan: Plan, costs: Sequence[Any], several: bool = False) -> dict[str, Any]:
-    if any(not c > 0 for c in costs):
-        raise InputError("a draw of the plan costs nothing", where="risk")
-    name = "rho" if plan.mechanism is Mechanism.DISCRETE_GAUSSIAN else "epsilon"
-    return {name: [float(c) for c in costs] if several else float(costs[0])}
+def _cost(draws: Sequence[Draw], several: bool = False) -> dict[str, Any]:
+    total(draws)  # refuses two currencies
+    costs = [float(d.cost) for d in draws]
+    return {draws[0].mechanism.currency: costs if several else costs[0]}

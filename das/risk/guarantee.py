@@ -22,7 +22,8 @@ from math import exp
 import numpy as np
 
 from das.errors import InputError
-from das.model.budget import Mechanism, Neighbours
+from das.model.budget import Neighbours
+from das.model.mechanism import Mechanism
 
 _ORDERS = 1 + np.geomspace(1e-3, 1e4, 400)
 
@@ -30,13 +31,14 @@ _ORDERS = 1 + np.geomspace(1e-3, 1e4, 400)
 def most_often_right(p0: float, cost: float, mechanism: Mechanism, neighbours: Neighbours) -> float:
     """The largest ``p1`` that a guarantee of ``cost`` (rho or epsilon) allows beside ``p0``.
 
-    >>> round(most_often_right(0.5, 0.005, Mechanism.DISCRETE_GAUSSIAN, Neighbours.BOUNDED), 3)
+    >>> from das.model.mechanisms import DISCRETE_GAUSSIAN
+    >>> round(most_often_right(0.5, 0.005, DISCRETE_GAUSSIAN, Neighbours.BOUNDED), 3)
     0.55
     """
     if not (0 <= p0 <= 1 and cost >= 0):
         raise InputError(f"p0 is {p0}, the cost {cost}", where="what the guarantee allows")
     steps = 1 if neighbours is Neighbours.BOUNDED else 2
-    if mechanism is Mechanism.GEOMETRIC:
+    if mechanism.pure:
         return min(exp(min(steps * cost, 700)) * p0, 1 - exp(-steps * cost) * (1 - p0))
     return _renyi(p0, steps**2 * cost)
 

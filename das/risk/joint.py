@@ -36,7 +36,8 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from das.errors import InputError
-from das.model.budget import Mechanism, Neighbours
+from das.model.budget import Neighbours
+from das.model.mechanism import Mechanism
 from das.risk.noise import NEAR, TIE, Floats, Noise, Number, Numbers, evidence, floats, log_odds, rates
 
 _OMEGA = 22.0

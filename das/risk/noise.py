@@ -24,7 +24,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from das.errors import InputError
-from das.model.budget import Mechanism, Neighbours
+from das.model.budget import Neighbours
+from das.model.mechanism import Mechanism
+from das.model.mechanisms import DISCRETE_GAUSSIAN, GEOMETRIC
 
 Number = Fraction | int | float
 #: One number or many, exact or not.
@@ -52,7 +54,7 @@ def rates(
     """
     if (rho is None) == (epsilon is None):
         raise InputError("give either rho (discrete Gaussian) or epsilon (geometric)", where="risk")
-    mechanism = Mechanism.GEOMETRIC if rho is None else Mechanism.DISCRETE_GAUSSIAN
+    mechanism = GEOMETRIC if rho is None else DISCRETE_GAUSSIAN
     cost = floats(cast(Numbers, epsilon if rho is None else rho))
     if not ((cost > 0) & np.isfinite(cost)).all():
         raise InputError(f"{mechanism.currency} must be positive, not {cost}", where="risk")
@@ -74,8 +76,8 @@ def evidence(above: Numbers, mechanism: Mechanism, rate: float | Floats) -> Floa
     .. math:: \log\frac{P[Z = u - 1]}{P[Z = u]} = r(2u - 1) \text{ (Gaussian)}, \quad r(|u| - |u - 1|) \text{ (geometric)}.
     """
     u = floats(above)
-    step = 2 * u - 1 if mechanism is Mechanism.DISCRETE_GAUSSIAN else np.abs(u) - np.abs(u - 1)
-    return np.asarray(rate * step)
+    here, next_ = np.abs(u), np.abs(u - 1)
+    return np.asarray(rate * (here - next_) * (here + next_) ** (mechanism.power - 1))
 
 
 @dataclass(frozen=True)
@@ -87,7 +89,7 @@ class Noise:
 
     def half_width(self, far: float) -> int:
         """The least K with every ``|z| > K`` less likely than ``e^-far`` times the likeliest value."""
-        width = (far / self.rate) ** (0.5 if self.mechanism is Mechanism.DISCRETE_GAUSSIAN else 1.0)
+        width = (far / self.rate) ** (1 / self.mechanism.power)
         if not width < _MOST:
             raise InputError(f"noise as wide as this (rate {self.rate:.3g}) is not summed", where="risk",
                              remedy="such a measurement says next to nothing: the posterior is the prior")  # fmt: skip
@@ -109,8 +111,7 @@ class Noise:
 def _pmf(noise: Noise, far: float) -> tuple[NDArray[np.int64], Floats]:
     k = noise.half_width(far)
     z = np.arange(-k, k + 1)
-    power = 2 if noise.mechanism is Mechanism.DISCRETE_GAUSSIAN else 1
-    p = np.exp(-noise.rate * np.abs(z).astype(np.float64) ** power)
+    p = np.exp(-noise.rate * np.abs(z).astype(np.float64) ** noise.mechanism.power)
     p /= p.sum()
     for a in (z, p):
         a.setflags(write=False)

@@ -5,13 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, Literal, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from das.accounting.target import Target
 from das.errors import SpecError
 from das.model.grouping import Grouping
+from das.model.mechanism import EPSILON, RHO
+from das.model.mechanisms import DISCRETE_GAUSSIAN, MECHANISMS
 from das.model.schema import SCHEMAS, Attribute, Schema
 from das.model.universe import PERSONS
 from das.spec.exact import Exact
@@ -19,6 +21,10 @@ from das.spec.exact import Exact
 #: A budget beyond these is a slip of the pen, and beyond what the noise and its accounting are made for.
 LEAST_BUDGET, MOST_BUDGET = Fraction(1, 10**20), Fraction(10**9)
 
+if TYPE_CHECKING:
+    MechanismName = str
+else:
+    MechanismName = Literal[tuple(MECHANISMS)]
 
 Named = TypeVar("Named", Attribute, Grouping)
 
@@ -186,7 +192,7 @@ class BudgetPart(Part):
     """Which data sets count as neighbours: one record replaced, or one added or removed."""
     delta: Exact = Fraction(1, 10**10)
     """The delta of the target, and one of those at which epsilon is stated."""
-    mechanism: Literal["discrete-gaussian", "geometric"] = "discrete-gaussian"
+    mechanism: MechanismName = DISCRETE_GAUSSIAN.name
     """The noise: discrete Gaussian under zCDP, or two-sided geometric under pure differential privacy."""
     levels: dict[str, Exact]
     """The share of each level of the tree; they sum to exactly 1."""
@@ -195,20 +201,20 @@ class BudgetPart(Part):
 
     @model_validator(mode="after")
     def _one_currency(self) -> BudgetPart:
-        gaussian = self.mechanism == "discrete-gaussian"
-        wanted, other = ("rho", "epsilon") if gaussian else ("epsilon", "rho")
+        wanted = MECHANISMS[self.mechanism].currency
+        other = EPSILON if wanted == RHO else RHO
         if not 0 < self.delta < 1:
             raise ValueError(f"delta is {self.delta}, not between 0 and 1")
-        for name in ("rho", "epsilon"):
+        for name in (RHO, EPSILON):
             value = getattr(self, name)
             if value is not None and value > 0 and not LEAST_BUDGET <= value <= MOST_BUDGET:
                 raise ValueError(f"{name} is {float(value):.3g}, which is not between 1e-20 and 1e9: the one is all "
                                  "noise, the other none")  # fmt: skip
         if self.calibration is None:
             if getattr(self, wanted) is None or getattr(self, other) is not None:
-                hint = ' (for a target epsilon, add calibration = "exact")' if gaussian and self.epsilon else ""
+                hint = ' (for a target epsilon, add calibration = "exact")' if wanted == RHO and self.epsilon else ""
                 raise ValueError(f"mechanism {self.mechanism!r} wants {wanted}, and no {other}{hint}")
-        elif not gaussian or self.epsilon is None or self.epsilon <= 0:
+        elif wanted != RHO or self.epsilon is None or self.epsilon <= 0:
             raise ValueError("calibration finds rho from a target: it goes with a positive epsilon, a delta, and the "
                              "mechanism 'discrete-gaussian'")  # fmt: skip
         return self
@@ -216,7 +222,7 @@ class BudgetPart(Part):
     @property
     def total(self) -> Fraction | None:
         """What the persons' plan costs, in its own currency; ``None`` where it has yet to be found."""
-        return self.rho if self.mechanism == "discrete-gaussian" else self.epsilon
+        return self.rho if MECHANISMS[self.mechanism].currency == RHO else self.epsilon
 
     @property
     def target(self) -> Target | None:

@@ -31,7 +31,9 @@ PRECISE, PRECISE_TOTAL = 16, 4
 
 def default_passes(plan: Plan, schema: Schema, level: str, *, root: bool) -> tuple[tuple[str, ...], ...]:
     """The passes of ``level``; ``root`` if it is the first of the tree."""
-    measured = {d.query: (schema.query(d.query), plan.variance(d)) for d in plan.at(level)}
+    measured = {
+        d.query: (schema.query(d.query), float(d.mechanism.continuous_variance(d.parameter))) for d in plan.at(level)
+    }
     precise = []
     for name, (query, variance) in measured.items():
         finer = {q.answers: q.answers / query.answers * v for q, v in measured.values() if _finer(q, query)}

@@ -13,8 +13,9 @@ from pydantic import Field
 
 from das.accounting.statement import Terms
 from das.errors import SpecError
-from das.model.budget import Allocation, Mechanism, Neighbours, Plan
+from das.model.budget import Allocation, Neighbours, Plan
 from das.model.columns import Columns
+from das.model.mechanisms import MECHANISMS
 from das.model.schema import H1, Schema
 from das.model.universe import HOUSING, PERSONS, Exact, Planned, Tabulation, Universe
 from das.spec.parts import (
@@ -155,7 +156,7 @@ class RunSpec(Part):
         schemas = {u.name: u.schema for u in self.universes}
         exact = {u.name: u.exact.counts for u in self.universes}
         return Terms(
-            Mechanism(b.mechanism), Neighbours(b.neighbours), b.delta, self.geography.levels, schemas, exact, b.target
+            MECHANISMS[b.mechanism], Neighbours(b.neighbours), b.delta, self.geography.levels, schemas, exact, b.target
         )
 
     def calibrate(self) -> RunSpec:
@@ -279,7 +280,7 @@ class RunSpec(Part):
             allocation = Allocation(ordered, part.queries)
         except SpecError as error:
             raise SpecError(error.what, where=str(error.where).replace("budget", where, 1)) from None
-        return Plan.of(total, Mechanism(self.budget.mechanism), Neighbours(self.budget.neighbours), allocation)
+        return Plan.of(total, MECHANISMS[self.budget.mechanism], Neighbours(self.budget.neighbours), allocation)
 
     def _passes(self, plan: Plan, schema: Schema, given: Passes, where: str) -> dict[str, tuple[tuple[str, ...], ...]]:
         """The passes of each level: written out, ``default``, or by rule (:mod:`das.spec.passes`)."""

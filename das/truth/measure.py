@@ -1,7 +1,7 @@
 r"""Measurement: the last stage that sees the truth.
 
 For each level and each query of the plan, each unit's answers :math:`Qh` are released as
-:math:`Qh + Z` with independent integer noise :math:`Z` of the plan's scale on every answer.
+:math:`Qh + Z` with independent integer noise :math:`Z` of the draw's mechanism and parameter on every answer.
 
 *Privacy.* Queries partition the cells, so between neighbours one level's answers to one query differ in
 at most ``sensitivity`` places, by 1 each (:mod:`das.model.query`): one draw costs what
@@ -14,20 +14,19 @@ the budget; an event is in the ledger before its first draw.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from types import ModuleType
 
 import numpy as np
-from numpy.typing import NDArray
 
 from das.errors import PrivacyError
-from das.model.budget import Draw, Event, Ledger, Mechanism, Plan
+from das.model.budget import Plan
 from das.model.confidential import Confidential
 from das.model.histogram import Histogram
+from das.model.ledger import Event, Ledger
 from das.model.measurement import Measurement
 from das.model.schema import Schema
 from das.model.spine import Spine
-from das.noise import discrete_gaussian, discrete_laplace
 from das.noise.entropy import Entropy
+from das.noise.samplers import SAMPLERS
 
 
 def measure(
@@ -52,26 +51,12 @@ def measure(
     if histogram.units != units or histogram.cells != schema.cells:  # before anything is paid for
         raise PrivacyError("the histogram is not one of this level and schema", where=f"{universe}, {level}")
     for d in draws:
-        _noise_of(plan.mechanism).refuse(d.scale)
+        SAMPLERS[d.mechanism.name].refuse(d.parameter)
     for d in draws:
-        ledger.append(Event(universe, level, d.query, units, queries[d.query].answers, plan.mechanism, d.scale, d.cost))
+        ledger.append(Event.of(d, universe, units, queries[d.query].answers))
     for start, stop in spine.batches(level, sum(q.answers for q in queries.values())):
         rows = histogram.rows(start, stop)
         for d in draws:
             answers = rows.answer(queries[d.query])
-            noise = _noise(plan.mechanism, d, answers.size, entropy).reshape(answers.shape)
-            variance = np.full(stop - start, noise_variance(plan.mechanism, d))
-            yield Measurement(level, d.query, start, answers + noise, variance)
-
-
-def _noise(mechanism: Mechanism, draw: Draw, size: int, entropy: Entropy) -> NDArray[np.int64]:
-    return _noise_of(mechanism).sample(draw.scale, size, entropy)
-
-
-def noise_variance(mechanism: Mechanism, draw: Draw) -> float:
-    """The variance of one answer's noise, as published beside it. Public, and not part of the guarantee."""
-    return _noise_of(mechanism).variance(draw.scale)
-
-
-def _noise_of(mechanism: Mechanism) -> ModuleType:
-    return discrete_gaussian if mechanism is Mechanism.DISCRETE_GAUSSIAN else discrete_laplace
+            noise = SAMPLERS[d.mechanism.name].sample(d.parameter, answers.size, entropy).reshape(answers.shape)
+            yield Measurement(level, d.query, start, answers + noise, np.full(stop - start, d.variance))

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from fractions import Fraction
 from typing import Any
 
 from das import spec as specification
@@ -22,7 +21,8 @@ from das.files.release.adoption import adopt
 from das.files.run import run_directory
 from das.files.run.ledger import LedgerFile, digest_of
 from das.files.run.run_directory import RunDirectory
-from das.model.budget import Event, Ledger
+from das.model.budget import total
+from das.model.ledger import Event, Ledger
 from das.model.not_private import marked
 from das.model.spine import Spine
 from das.noise import entropy
@@ -116,7 +116,7 @@ def _measured(
     events = {}
     for u in spec.universes:
         before = [e for (universe, _), es in kept.items() for e in es if universe == u.name]
-        ledger = Ledger(u.plan.cost, book.draw, before)
+        ledger = Ledger(u.plan.cost, book.draw, before, u.plan.paths)
         progress.stage(f"measure {u.name}", len(prepared.spine))
         for level in prepared.spine.levels:
             if (u.name, level) not in kept:
@@ -156,7 +156,7 @@ def _history(
             raise ReleaseError("these measurements are not those that the ledger says were written", where=folder,
                                remedy="they were altered or lost: start a new run in another folder")  # fmt: skip
     if any(lost.values()) and not accept_spent:
-        cost = sum((e.cost for es in lost.values() for e in es), Fraction(0))
+        cost = total(e for es in lost.values() for e in es)
         where = ", ".join(dict.fromkeys(f"{e.universe} at {e.level}" for es in lost.values() for e in es))
         raise UserError(f"measuring {where} was interrupted: its budget of {cost} ({float(cost):.4g}) is spent",
                         where=directory.ledger,
@@ -169,9 +169,7 @@ def _check_ledger(book: LedgerFile, spec: RunSpec, spine: Spine) -> None:
     """Every draw in the ledger of an interrupted run is one of the plan's; a stage that was done has all, once."""
     planned = {
         (u.name, level): [
-            Event(u.name, level, d.query, spine.units(level), u.schema.query(d.query).answers, u.plan.mechanism,
-                  d.scale, d.cost)
-            for d in u.plan.at(level)
+            Event.of(d, u.name, spine.units(level), u.schema.query(d.query).answers) for d in u.plan.at(level)
         ]
         for u in spec.universes for level in spine.levels
     }  # fmt: skip

@@ -24,7 +24,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from das.errors import InputError
-from das.model.budget import Mechanism, Neighbours
+from das.model.budget import Neighbours
+from das.model.mechanisms import DISCRETE_GAUSSIAN
 from das.risk.noise import NEAR, Floats, Noise, Number, rates
 from das.risk.priors import Ints
 
@@ -36,8 +37,8 @@ def published_law(upper: int, x1: int, *, x2: int, rho1: Number, d: int, neighbo
     if upper < 0 or d < 1 or x2 < x1:
         raise InputError(f"an upper count of {upper}, {d} other units, and {x2} of which {x1} in one", where="risk")
     rate = float(rates(rho1, None, neighbours)[1])
-    z, p = Noise(Mechanism.DISCRETE_GAUSSIAN, rate).pmf(NEAR)
-    zy, py = Noise(Mechanism.DISCRETE_GAUSSIAN, rate / d).pmf(NEAR)
+    z, p = Noise(DISCRETE_GAUSSIAN, rate).pmf(NEAR)
+    zy, py = Noise(DISCRETE_GAUSSIAN, rate / d).pmf(NEAR)
     mean = (d * (x1 + z)[:, None] + upper - (x2 - x1 + zy)) / (d + 1)
     out = np.clip(np.rint(mean), 0, upper).astype(np.int64)
     return np.bincount(out.ravel(), weights=np.multiply.outer(p, py).ravel(), minlength=upper + 1).astype(float)

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from das.errors import InputError
-from das.model.budget import Mechanism, Neighbours
+from das.model.budget import Neighbours
+from das.model.mechanism import Mechanism
 from das.risk.noise import NEAR, Floats, Noise, Number, rates
 
 

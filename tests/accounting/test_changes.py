@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 import das
 from das.accounting import tight
 from das.accounting.changes import below, changes, touched
-from das.accounting.guarantee import cost, noise
-from das.model.budget import Draw, Mechanism, Neighbours, Plan
+from das.accounting.guarantee import cost, differing
+from das.model.budget import Draw, Neighbours, Plan
+from das.model.mechanisms import DISCRETE_GAUSSIAN, GEOMETRIC, MECHANISMS
 from das.model.schema import PL94, Schema
 from das.model.spine import Spine
 from tests.oracles import dense
@@ -34,7 +35,7 @@ def worlds(draw: st.DrawFn) -> tuple[Schema, Spine, Plan]:
         for _ in range(draw(st.integers(1, 3)))
     ]
     neighbours = draw(st.sampled_from(list(Neighbours)))
-    return schema, spine, Plan.priced(draw(st.sampled_from(list(Mechanism))), neighbours, costs)
+    return schema, spine, Plan.priced(draw(st.sampled_from(list(MECHANISMS.values()))), neighbours, costs)
 
 
 def loss(plan: Plan, schema: Schema, spine: Spine, one: tuple[int, int], other: tuple[int, int]) -> Fraction:
@@ -47,10 +48,10 @@ def loss(plan: Plan, schema: Schema, spine: Spine, one: tuple[int, int], other: 
         for i, (unit, cell) in enumerate((one, other)):
             answers[i, up[unit]] += matrix[:, cell]
         gap = answers[1] - answers[0]
-        if plan.mechanism is Mechanism.DISCRETE_GAUSSIAN:
-            total += int((gap**2).sum()) / (2 * d.scale)
+        if plan.mechanism is DISCRETE_GAUSSIAN:
+            total += int((gap**2).sum()) / (2 * d.parameter)
         else:
-            total += int(abs(gap).sum()) / d.scale
+            total += int(abs(gap).sum()) / d.parameter
     return total
 
 
@@ -72,7 +73,7 @@ def test_no_change_of_attributes_tells_more_than_its_line(world: tuple[Schema, S
             if all(x == y or ok for x, y, ok in zip(v, w, allowed, strict=True))
         ]
         losses = [loss(plan, schema, spine, (0, i), (0, j)) for i, j in pairs]
-        said = cost(plan.mechanism, line.noise)
+        said = cost(plan.mechanism.currency, line.differing)
         assert max(losses) <= said
         if len(plan.draws) <= 2 or not schema.recodes:
             assert max(losses) == said  # at most two groupings of an attribute, or one
@@ -83,7 +84,7 @@ def test_no_change_of_attributes_tells_more_than_its_line(world: tuple[Schema, S
 def test_no_move_tells_more_than_its_line(world: tuple[Schema, Spine, Plan]) -> None:
     """Every pair of places: exactly the line of the lowest level that holds both."""
     schema, spine, plan = world
-    lines = {c.what: cost(plan.mechanism, c.noise) for c in changes(plan.draws, schema, spine.levels)}
+    lines = {c.what: cost(plan.mechanism.currency, c.differing) for c in changes(plan.draws, schema, spine.levels)}
     lowest = spine.levels[-1]
     for one, other in product(range(spine.units(lowest)), repeat=2):
         if one != other:
@@ -95,7 +96,7 @@ def test_no_move_tells_more_than_its_line(world: tuple[Schema, Spine, Plan]) -> 
 @given(worlds())
 def test_any_other_record_is_the_most_of_all(world: tuple[Schema, Spine, Plan]) -> None:
     schema, spine, plan = world
-    lines = [(c.kind, cost(plan.mechanism, c.noise)) for c in changes(plan.draws, schema, spine.levels)]
+    lines = [(c.kind, cost(plan.mechanism.currency, c.differing)) for c in changes(plan.draws, schema, spine.levels)]
     factor = 1 if plan.neighbours is Neighbours.BOUNDED else 2
     assert lines[0] == ("record", factor * plan.cost)
     assert all(c <= lines[0][1] for _, c in lines)
@@ -111,14 +112,14 @@ def test_the_bureaus_own_figures_by_level() -> None:
     zcdp = {"US": 7.083721309900284, "State": 6.907723397016525, "County": 6.72818124294281,
             "Tract": 6.544831171631813, "Block_Group": 5.991352275013924}  # fmt: skip
     for mechanism, total, expected in (
-        (Mechanism.GEOMETRIC, Fraction(256, 343), pure),
-        (Mechanism.DISCRETE_GAUSSIAN, Fraction(256, 343) ** 2, zcdp),
+        (GEOMETRIC, Fraction(256, 343), pure),
+        (DISCRETE_GAUSSIAN, Fraction(256, 343) ** 2, zcdp),
     ):
         costs = [(lv, "detailed", total * n / 1024) for lv, n in zip(levels, parts, strict=True)]
         plan = Plan.priced(mechanism, Neighbours.BOUNDED, costs)
         for level, value in expected.items():
-            spent = cost(mechanism, noise(below(plan.draws, levels, level), 2))
-            ours = float(spent) if mechanism is Mechanism.GEOMETRIC else tight(spent, Fraction(1, 10**10))
+            spent = cost(mechanism.currency, differing(below(plan.draws, levels, level), 2))
+            ours = float(spent) if mechanism is GEOMETRIC else tight(spent, Fraction(1, 10**10))
             assert ours == pytest.approx(value, rel=1e-5)
 
 
@@ -138,16 +139,19 @@ def test_production_by_hand() -> None:
         (Fraction(165, 4099), Fraction(5 + 9 + 5 + 5 + 5 + 21, 4097)),
     ]
     by_hand = Fraction(293764, 114921) * sum(level * (1 - part) for level, part in without)
-    assert cost(plan.mechanism, noise(found, 2)) == by_hand
+    assert cost(plan.mechanism.currency, differing(found, 2)) == by_hand
     everything = touched(plan.draws, PL94, [a.name for a in PL94.attributes])
     assert {d.query for d in plan.draws} - {d.query for d in everything} == {"total"}
 
 
 def test_which_attributes_are_listed_together() -> None:
     half = Fraction(1, 2)
-    draws = [Draw("US", q, half, 1 / half) for q in ("hispanic * cenrace", "hhinstlevels", "hispanic", "detailed")]
+    draws = [
+        Draw.priced("US", q, DISCRETE_GAUSSIAN, Neighbours.BOUNDED, half)
+        for q in ("hispanic * cenrace", "hhinstlevels", "hispanic", "detailed")
+    ]
     listed = [c.what for c in changes(draws, PL94, ("US", "Block")) if c.kind == "attributes"]
     assert listed == ["hhgq", "votingage", "hispanic", "cenrace", "hispanic * cenrace", "every attribute"]
-    spent = {c.what: cost(Mechanism.DISCRETE_GAUSSIAN, c.noise) for c in changes(draws, PL94, ("US", "Block"))}
+    spent = {c.what: cost(DISCRETE_GAUSSIAN.currency, c.differing) for c in changes(draws, PL94, ("US", "Block"))}
     assert spent["hhgq"] == 1  # by the coarser view hhinstlevels, and by detailed
     assert spent["place within one US"] == 0  # nothing is measured below

@@ -7,15 +7,18 @@ from fractions import Fraction
 import pytest
 
 from das.accounting import Composition, epsilon, pure, worst_pair
-from das.model.budget import Allocation, Event, Ledger, Mechanism, Neighbours, Plan
+from das.errors import PrivacyError
+from das.model.budget import Allocation, Neighbours, Plan
+from das.model.ledger import Event, Ledger
+from das.model.mechanisms import DISCRETE_GAUSSIAN, GEOMETRIC
 
 HALF = Fraction(1, 2)
 SHARES = Allocation({"A": Fraction(1, 3), "B": Fraction(2, 3)}, {"A": {"x": Fraction(1)}, "B": {"x": HALF, "y": HALF}})
-GAUSSIAN, GEOMETRIC = Mechanism.DISCRETE_GAUSSIAN, Mechanism.GEOMETRIC
+GAUSSIAN = DISCRETE_GAUSSIAN
 
 
 def events(plan: Plan) -> list[Event]:
-    return [Event("persons", d.level, d.query, 5, 3, plan.mechanism, d.scale, d.cost) for d in plan.draws]
+    return [Event.of(d, "persons", 5, 3) for d in plan.draws]
 
 
 @pytest.mark.parametrize("neighbours", Neighbours)
@@ -35,21 +38,21 @@ def test_neighbours_matter() -> None:
     """The same noise, replaced or removed: twice the draws."""
     bounded = Plan.of(Fraction(3), GAUSSIAN, Neighbours.BOUNDED, SHARES)
     removed = Plan.of(Fraction(3, 2), GAUSSIAN, Neighbours.UNBOUNDED, SHARES)
-    assert [d.scale for d in bounded.draws] == [d.scale for d in removed.draws]
+    assert [d.parameter for d in bounded.draws] == [d.parameter for d in removed.draws]
     assert [2 * n for _, n in Composition.of(removed).parts] == [n for _, n in Composition.of(bounded).parts]
     assert epsilon(removed, "1e-6")[1] < epsilon(bounded, "1e-6")[0] - 1
 
 
 def test_an_event_that_costs_no_whole_number_of_changes_is_refused() -> None:
     with pytest.raises(ValueError, match="no number of unit changes"):
-        Composition.of([Event("persons", "A", "x", 1, 1, GAUSSIAN, Fraction(3), Fraction(1, 5))])
+        Composition.of([Event("A", "x", GAUSSIAN, Fraction(3), Fraction(1, 5), "persons", 1, 1)])
 
 
 def test_geometric_draws_add_up() -> None:
     plan = Plan.of(Fraction(1, 4), GEOMETRIC, Neighbours.BOUNDED, SHARES)
     ledger = Ledger(Fraction(1), spent=events(plan))
     assert pure(plan) == pure(ledger) == pure(events(plan)) == Fraction(1, 4)
-    with pytest.raises(ValueError, match="pure"):
+    with pytest.raises(PrivacyError, match=r"(?s)geometric noise is not composed.*das\.accounting\.pure"):
         epsilon(plan, "1e-10")
 
 

@@ -9,14 +9,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from das.accounting.margins import margin
 from das.accounting.planning import least_cost, normal_cost, options
 from das.errors import SpecError
-from das.model.budget import Draw, Mechanism, Neighbours, Plan
+from das.model.budget import Draw, Neighbours, Plan
+from das.model.mechanism import Mechanism
+from das.model.mechanisms import DISCRETE_GAUSSIAN, GEOMETRIC, MECHANISMS
 from das.model.schema import PL94
 from tests.oracles import as_mpf
 
-GAUSSIAN, GEOMETRIC = Mechanism.DISCRETE_GAUSSIAN, Mechanism.GEOMETRIC
+GAUSSIAN = DISCRETE_GAUSSIAN
 PLAN = Plan.priced(GAUSSIAN, Neighbours.BOUNDED, [
     ("US", "hhgq", Fraction(1, 10)), ("US", "detailed", Fraction(1, 5)),
     ("Tract", "total", Fraction(1, 2)), ("Tract", "hispanic * cenrace", Fraction(1, 5)),
@@ -31,7 +32,7 @@ def held(mechanism: Mechanism, scale: Fraction, most: int) -> mpmath.mpf:
     return (terms[0] + 2 * mpmath.fsum(terms[1 : most + 1])) / (terms[0] + 2 * mpmath.fsum(terms[1:]))
 
 
-@pytest.mark.parametrize("mechanism", list(Mechanism))
+@pytest.mark.parametrize("mechanism", list(MECHANISMS.values()))
 @pytest.mark.parametrize("neighbours", list(Neighbours))
 @pytest.mark.parametrize("most, coverage", [(0, 0.95), (1, 0.5), (3, 0.95), (11, 0.95), (50, 0.99)])
 def test_the_least_cost_keeps_the_margin_and_a_little_less_does_not(
@@ -40,9 +41,9 @@ def test_the_least_cost_keeps_the_margin_and_a_little_less_does_not(
     spent = least_cost(mechanism, neighbours, most, coverage)
     (draw,) = Plan.priced(mechanism, neighbours, [("", "", spent)]).draws
     with mpmath.workdps(30):
-        assert held(mechanism, draw.scale, most) >= coverage
-        assert held(mechanism, draw.scale * Fraction(1002, 1000), most) < coverage
-    assert margin(mechanism, draw, coverage) == most
+        assert held(mechanism, draw.parameter, most) >= coverage
+        assert held(mechanism, draw.parameter * Fraction(1002, 1000), most) < coverage
+    assert draw.margin(coverage) == most
 
 
 @pytest.mark.parametrize("most, step_2", [(3, 1.921), (11, 0.143), (50, 0.007)])
@@ -85,7 +86,7 @@ def test_a_margin_and_a_new_query() -> None:
 
 def test_of_several_margins_the_dearest_sets_the_scale() -> None:
     scaled = options(PLAN, PL94, {("Tract", "total"): 3, ("US", "hhgq"): 4}, {}, 0.95)[-1].plan
-    at = {d.query: margin(GAUSSIAN, d, 0.95) for d in scaled.draws}
+    at = {d.query: d.margin(0.95) for d in scaled.draws}
     assert at["hhgq"] == 4
     assert at["total"] <= 3
 
@@ -128,5 +129,5 @@ def test_what_is_not_there_is_refused(margins, added, words: list[str]) -> None:
 def test_draws_of_a_plan_keep_their_shares_when_it_is_scaled() -> None:
     half = PLAN.scaled(Fraction(1, 2))
     assert half.cost == Fraction(1, 2)
-    assert [d.scale for d in half.draws] == [d.scale * 2 for d in PLAN.draws]
+    assert [d.parameter for d in half.draws] == [d.parameter * 2 for d in PLAN.draws]
     assert isinstance(half.draws[0], Draw)

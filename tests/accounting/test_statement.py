@@ -16,18 +16,21 @@ from das.accounting import epsilon as exact_epsilon
 from das.accounting.guarantee import guarantees
 from das.accounting.statement import CURVE, Drawn, Terms, invariants, statement
 from das.accounting.target import Target
-from das.model.budget import Event, Mechanism, Neighbours
+from das.model.budget import Neighbours
 from das.model.constraint import Constraint
+from das.model.ledger import Event
+from das.model.mechanism import Mechanism
+from das.model.mechanisms import DISCRETE_GAUSSIAN, GEOMETRIC
 from das.model.schema import H1, PL94
 
 DELTA = Fraction(1, 10**10)
-GAUSSIAN, GEOMETRIC = Mechanism.DISCRETE_GAUSSIAN, Mechanism.GEOMETRIC
+GAUSSIAN = DISCRETE_GAUSSIAN
 
 
 def event(cost: Fraction, mechanism: Mechanism = GAUSSIAN, universe: str = "persons") -> Event:
     """Bounded neighbours: rho = 1/sigma^2, or epsilon = 2/b."""
-    scale = (1 if mechanism is GAUSSIAN else 2) / cost
-    return Event(universe, "State", "total", 3, 1, mechanism, scale, cost)
+    parameter = (1 if mechanism is GAUSSIAN else 2) / cost
+    return Event("State", "total", mechanism, parameter, cost, universe, 3, 1)
 
 
 def state(  # type: ignore[no-untyped-def]
@@ -93,7 +96,7 @@ def test_epsilons_are_the_conversions_at_each_delta() -> None:
 ])  # fmt: skip
 def test_the_delta_asked_for_is_there_once(delta: Fraction, names: list[str]) -> None:
     draws = {"persons": [event(Fraction(1))]}
-    epsilon = guarantees(GAUSSIAN, Neighbours.BOUNDED, draws, delta)["persons"]["epsilon"]
+    epsilon = guarantees(GAUSSIAN.currency, Neighbours.BOUNDED, draws, delta)["persons"]["epsilon"]
     assert [e["delta"] for e in epsilon] == names
 
 
@@ -159,7 +162,7 @@ def test_the_curve_falls_and_stays_below_the_conversions() -> None:
 
 
 def test_unbounded_neighbours_are_said_to_be_half_of_a_change() -> None:
-    e = Event("persons", "State", "hispanic", 3, 2, GAUSSIAN, Fraction(1, 2), Fraction(1))
+    e = Event("State", "hispanic", GAUSSIAN, Fraction(1, 2), Fraction(1), "persons", 3, 2)
     out = state({"persons": [e]}, neighbours=Neighbours.UNBOUNDED)
     assert out["rho"]["persons"] == "1"
     assert {c["what"]: c["rho"] for c in out["changes"]["persons"]} == {

@@ -21,7 +21,8 @@ from das.files.measurements import published_layout
 from das.files.release import spine as spine_file
 from das.files.run import run_directory
 from das.files.simulators import census_2010 as simulate_2010
-from das.model.budget import Mechanism, Neighbours
+from das.model.budget import Neighbours
+from das.model.mechanisms import DISCRETE_GAUSSIAN
 from das.report.privacy import bound
 from tests.spec.test_parse import BASE, UNITS
 
@@ -182,7 +183,7 @@ def test_what_is_estimated_from_a_release_has_its_ledger_and_statement(
 
 def test_check_gives_the_exact_epsilon(das: Das, config: Path) -> None:
     promise = json.loads(das("check", config, "--json").out)["guarantee"]["persons"]
-    draws = [(d.scale, 2) for d in spec.parse(config.read_text(), where="c").persons.plan.draws]
+    draws = [(d.parameter, 2) for d in spec.parse(config.read_text(), where="c").persons.plan.draws]
     ten = by(promise["epsilon"], "delta")["1e-10"]
     assert ten["pld"] == pytest.approx(list(epsilon(draws, "1e-10")), rel=1e-9)
     assert f"epsilon = {bound(ten['pld'])} exactly" in das("check", config).out
@@ -229,7 +230,7 @@ def test_what_margins_and_queries_cost(das: Das, config: Path) -> None:
     said = json.loads(das(*args, "--json").out)
     options = by(said["options"], "name")
     assert list(options) == ["now", "others-unchanged", "same-total", "all-scaled"]
-    price = least_cost(Mechanism.DISCRETE_GAUSSIAN, Neighbours.BOUNDED, 3, 0.95)
+    price = least_cost(DISCRETE_GAUSSIAN, Neighbours.BOUNDED, 3, 0.95)
     (shown,) = said["prices"]
     assert (shown["rho"], shown["rho_normal"]) == (str(price), normal_cost(Neighbours.BOUNDED, 3, 0.95))
     assert Fraction(options["others-unchanged"]["rho"]) == Fraction(5, 2) - Fraction(5, 24) + price + Fraction(1, 100)
@@ -273,7 +274,7 @@ def test_a_plan_that_is_chosen_goes_into_the_configuration(das: Das, config: Pat
     (["--add", "State:votingage=0"], ["not positive"]),
     (["--add", "State:votingage=x"], ["--add State:votingage=x", "not a number"]),
     (["--add", "State:age=1"], ["'age'"]),
-    (["--universe", "dogs"], ["--universe", "persons, units"]),
+    (["--universe", "dogs"], ["--universe", "persons, housing"]),
     (["--toml", "best"], ["--toml", "choose from now"]),
 ])  # fmt: skip
 def test_a_wish_that_makes_no_sense_is_refused(das: Das, config: Path, args: list[str], words: list[str]) -> None:

@@ -24,7 +24,7 @@ from das.errors import ReleaseError, UserError
 from das.files.measurements import nmf
 from das.files.run.ledger import LedgerFile, digest_of
 from das.files.simulators import census_2010 as simulate_2010
-from das.model.budget import Event
+from das.model.ledger import Event
 from das.release import verify
 from das.release.estimating import Outcome
 
@@ -263,7 +263,7 @@ def test_a_torn_last_line_is_not_a_draw(world: tuple[Path, Path], interrupted: P
 
 
 @pytest.mark.parametrize("old,new", [
-    ('"cost": "', '"cost": "1/3'), ('"query": "total"', '"query": "nothing"'), ('"scale": "', '"scale": "1'),
+    ('"rho": "', '"rho": "1/3'), ('"query": "total"', '"query": "nothing"'), ('"sigma_sq": "', '"sigma_sq": "1'),
     ('{"draw"', '{"drew"'), ('{"draw"', '"draw"'), ('"units": ', '"units": 1'),
 ])  # fmt: skip
 def test_an_altered_ledger_is_refused(world: tuple[Path, Path], interrupted: Path, old: str, new: str) -> None:

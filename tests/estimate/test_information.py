@@ -17,6 +17,7 @@ from das.estimate.information import Unbiased
 from das.estimate.modes import Modes
 from das.model.constraint import Bounds
 from das.model.grouping import Grouping
+from das.model.mechanisms import DISCRETE_GAUSSIAN
 from das.model.query import Query
 from das.model.schema import PL94, Attribute, Schema
 from das.model.spine import Spine
@@ -356,7 +357,7 @@ def test_standard_errors_are_those_of_repeated_noise_and_a_tenth_less_would_be_n
             for name, s in sigma_sq.items():
                 exact = world.truth[lv].answer(SMALL.query(name))
                 noise = discrete_gaussian.sample(s, exact.size, entropy).reshape(exact.shape)
-                held[lv, name] = exact + noise, np.full(len(exact), discrete_gaussian.variance(s))
+                held[lv, name] = exact + noise, np.full(len(exact), DISCRETE_GAUSSIAN.variance(s))
         found = passes(world, held, bounds)
         value, deviation = full.answers(found.modes, found.unbiased[level], query)
         uncertain = deviation > 1e-6

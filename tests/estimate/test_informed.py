@@ -11,7 +11,8 @@ from das.errors import PrivacyError
 from das.estimate.batch import estimated, families
 from das.estimate.collapse import collapse
 from das.geography import bounds as geography
-from das.model.budget import Draw, Mechanism, Neighbours, Plan
+from das.model.budget import Draw, Neighbours, Plan
+from das.model.mechanisms import DISCRETE_GAUSSIAN
 from das.model.schema import PL94
 from das.model.spine import Spine
 from das.model.universe import Universe
@@ -63,6 +64,6 @@ def test_large_counts_are_not_drawn_towards_zero() -> None:
 
 
 def test_a_plan_cannot_charge_less_than_its_noise_costs() -> None:
-    dear = Draw("US", "total", Fraction(1, 100), Fraction(1))
+    dear = Draw("US", "total", DISCRETE_GAUSSIAN, Fraction(1), Fraction(1, 100))
     with pytest.raises(PrivacyError, match="does not cost 1/100"):
-        Plan(Mechanism.DISCRETE_GAUSSIAN, Neighbours.BOUNDED, (dear,))
+        Plan(Neighbours.BOUNDED, (dear,))

@@ -12,13 +12,15 @@ from scipy.stats import binom
 from das.estimate import margins
 from das.estimate.margins import UNKNOWN, LevelMargins
 from das.geography.invariants import exact_bounds
-from das.model.budget import Mechanism
 from das.model.constraint import Bounds
 from das.model.grouping import Grouping
+from das.model.mechanism import Mechanism
+from das.model.mechanisms import DISCRETE_GAUSSIAN, GEOMETRIC, MECHANISMS
 from das.model.query import Query
 from das.model.schema import Attribute, Schema
-from das.noise import discrete_gaussian, discrete_laplace
+from das.noise import discrete_gaussian
 from das.noise.entropy import seeded
+from das.noise.samplers import SAMPLERS
 from tests.estimate.world import PLAIN, SMALL, Held, World, memory, random_spine, random_world
 from tests.oracles import dense
 
@@ -138,7 +140,7 @@ def test_what_is_known_exactly_comes_out_exactly() -> None:
         for query in map(GROUPED.query, ("total", "sex", "home", "sex * home")):
             columns = dense(GROUPED, query).astype(bool)
             value, margin = margins.whole(
-                Mechanism.DISCRETE_GAUSSIAN, *level.read(memory(held), columns, 0, world.spine.units(name))
+                DISCRETE_GAUSSIAN.wide, *level.read(memory(held), columns, 0, world.spine.units(name))
             )
             assert np.array_equal(value, world.truth[name].answer(query))
             assert not margin.any()
@@ -177,28 +179,26 @@ def test_of_a_very_large_schema_each_column_has_its_best_measurement(monkeypatch
 
 def test_margins_are_whole_and_none_where_nothing_is_known() -> None:
     value, margin = margins.whole(
-        Mechanism.DISCRETE_GAUSSIAN, np.array([3.4, -0.6, np.nan, 7.0]), np.array([2.0, 0.25, np.nan, 0.0])
+        DISCRETE_GAUSSIAN.wide, np.array([3.4, -0.6, np.nan, 7.0]), np.array([2.0, 0.25, np.nan, 0.0])
     )
     assert value.tolist() == [3, -1, 0, 7]
     assert margin.tolist() == [4, 0, UNKNOWN, 0]
 
 
-@pytest.mark.parametrize("mechanism", list(Mechanism))
+@pytest.mark.parametrize("mechanism", list(MECHANISMS.values()))
 def test_intervals_cover_as_they_say_and_another_sigma_would_be_noticed(mechanism: Mechanism) -> None:
     """Over many units and answers; the estimates of one unit are not independent, so each answer is counted alone."""
-    gaussian = mechanism is Mechanism.DISCRETE_GAUSSIAN
-    scale = {"total": Fraction(60), "home * race": Fraction(40), "detailed": Fraction(90)}
-    if not gaussian:
-        scale = {q: Fraction(6 + i) for i, q in enumerate(scale)}
+    parameters = {"total": Fraction(60), "home * race": Fraction(40), "detailed": Fraction(90)}
+    if mechanism == GEOMETRIC:
+        parameters = {q: Fraction(6 + i) for i, q in enumerate(parameters)}
     rng, entropy, n = np.random.default_rng(8), seeded(8), 6000
     true = rng.poisson(3, (n, SMALL.cells)) * SMALL.possible
     held = {}
-    for name, s in scale.items():
+    for name, s in parameters.items():
         exact = SMALL.query(name).answer(true)
-        draw, of = (discrete_gaussian, s) if gaussian else (discrete_laplace, s)
         held["L", name] = (
-            exact + draw.sample(of, exact.size, entropy).reshape(exact.shape),
-            np.full(n, draw.variance(of)),
+            exact + SAMPLERS[mechanism.name].sample(s, exact.size, entropy).reshape(exact.shape),
+            np.full(n, mechanism.variance(s)),
         )
     free = np.zeros((n, 3), dtype=np.int64)
     bounds = Bounds(SMALL.level_of("home"), free, free + 10**6, None, SMALL.possible)
@@ -210,7 +210,7 @@ def test_intervals_cover_as_they_say_and_another_sigma_would_be_noticed(mechanis
     wanted = true @ columns.T
 
     def covered(factor: float) -> NDArray[np.int64]:
-        middle, margin = margins.whole(mechanism, value, factor * error)
+        middle, margin = margins.whole(mechanism.wide, value, factor * error)
         return (np.abs(middle - wanted) <= margin).sum(axis=0)
 
     low, high = binom.ppf([1e-4, 1 - 1e-4], n, 0.95)
@@ -223,6 +223,6 @@ def test_intervals_cover_as_they_say_and_another_sigma_would_be_noticed(mechanis
 @pytest.mark.parametrize("sigma_sq", [Fraction(1, 16), Fraction(1, 4), Fraction(1, 2), Fraction(2)])
 def test_little_noise_is_covered_too(sigma_sq: Fraction) -> None:
     noise = discrete_gaussian.sample(sigma_sq, 20_000, seeded(9))
-    error = np.full(len(noise), np.sqrt(discrete_gaussian.variance(sigma_sq)))
-    value, margin = margins.whole(Mechanism.DISCRETE_GAUSSIAN, noise.astype(float), error)
+    error = np.full(len(noise), np.sqrt(DISCRETE_GAUSSIAN.variance(sigma_sq)))
+    value, margin = margins.whole(DISCRETE_GAUSSIAN.wide, noise.astype(float), error)
     assert (np.abs(value) <= margin).sum() >= binom.ppf(1e-4, len(noise), 0.95)

@@ -11,10 +11,10 @@ import das.evaluate.accuracy as accuracy
 from das.errors import InputError
 from das.evaluate import CLASSES, Headline, Published, evaluate, headline
 from das.evaluate.spread import NONE, Spread
-from das.model.budget import Mechanism
 from das.model.confidential import Confidential
 from das.model.histogram import Histogram
 from das.model.measurement import Measurement
+from das.model.mechanisms import DISCRETE_GAUSSIAN
 from das.model.schema import Attribute, Schema
 from das.model.spine import Spine
 
@@ -89,7 +89,7 @@ class Estimates:
 
 
 def held(out, noisy, estimates=None):
-    return Published(noisy, Mechanism.DISCRETE_GAUSSIAN, {k: from_dense(v) for k, v in out.items()}, estimates)
+    return Published(noisy, DISCRETE_GAUSSIAN, {k: from_dense(v) for k, v in out.items()}, estimates)
 
 
 def percents(error, true):

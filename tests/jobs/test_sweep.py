@@ -18,8 +18,8 @@ from das.evaluate.theory import moments
 from das.files.measurements import nmf
 from das.files.run.run_directory import RunDirectory
 from das.jobs.sweep import Swept, sweep
-from das.model.budget import Mechanism
 from das.model.measurement import Measurement
+from das.model.mechanisms import DISCRETE_GAUSSIAN
 from das.model.result import ErrorRow
 from das.model.schema import Schema
 from das.model.spine import Spine
@@ -66,7 +66,7 @@ def off_by(rows: list[ErrorRow], factor: float) -> float:
     excess = variance = 0.0
     for r in rows:
         assert r.expected_rmse is not None
-        m = moments(Mechanism.DISCRETE_GAUSSIAN, (factor * r.expected_rmse) ** 2)
+        m = moments(DISCRETE_GAUSSIAN, (factor * r.expected_rmse) ** 2)
         excess += r.n * (r.mae - m.mean_abs)
         variance += r.n * m.deviation_abs**2
     return excess / variance**0.5

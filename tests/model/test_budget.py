@@ -9,7 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from das.errors import PrivacyError, SpecError
-from das.model.budget import Allocation, Event, Ledger, Mechanism, Neighbours, Plan
+from das.model.budget import Allocation, Neighbours, Plan
+from das.model.ledger import Event, Ledger
+from das.model.mechanism import Mechanism
+from das.model.mechanisms import DISCRETE_GAUSSIAN, GEOMETRIC, MECHANISMS
 from tests.strategies import allocations, fractions
 
 ONE, HALF = Fraction(1), Fraction(1, 2)
@@ -17,7 +20,7 @@ SIMPLE = Allocation({"A": HALF, "B": HALF}, {"A": {"total": ONE}, "B": {"total":
 
 
 def event(cost: Fraction) -> Event:
-    return Event("persons", "A", "total", 1, 1, Mechanism.DISCRETE_GAUSSIAN, 1 / cost if cost else ONE, cost)
+    return Event("A", "total", DISCRETE_GAUSSIAN, 1 / cost if cost else ONE, cost, "persons", 1, 1)
 
 
 # --- allocations ---------------------------------------------------------------------------------------------
@@ -56,7 +59,7 @@ def test_shares_that_sum_to_one_are_accepted_and_any_other_sum_is_not(allocation
 # --- plans ---------------------------------------------------------------------------------------------------
 
 
-@given(allocations(), fractions(), st.sampled_from(Mechanism), st.sampled_from(Neighbours))
+@given(allocations(), fractions(), st.sampled_from(list(MECHANISMS.values())), st.sampled_from(Neighbours))
 def test_a_plan_costs_its_budget_exactly(
     allocation: Allocation, total: Fraction, mechanism: Mechanism, neighbours: Neighbours
 ) -> None:
@@ -68,10 +71,10 @@ def test_a_plan_costs_its_budget_exactly(
         share = allocation.levels[d.level] * allocation.queries[d.level][d.query]
         assert d.cost == total * share
         # rho = s / (2 sigma^2) and epsilon = s / b, solved for neither: multiplied out
-        if mechanism is Mechanism.DISCRETE_GAUSSIAN:
-            assert 2 * d.scale * d.cost == moved
+        if mechanism is DISCRETE_GAUSSIAN:
+            assert 2 * d.parameter * d.cost == moved
         else:
-            assert d.scale * d.cost == moved
+            assert d.parameter * d.cost == moved
     assert [(d.level, d.query) for d in plan.draws] == [
         (lv, q) for lv in allocation.levels for q in allocation.queries[lv]
     ]
@@ -83,23 +86,23 @@ def test_a_plan_costs_its_budget_exactly(
 
 def test_scales_by_hand() -> None:
     def scales(mechanism: Mechanism, neighbours: Neighbours) -> list[Fraction]:
-        return [d.scale for d in Plan.of(Fraction(4), mechanism, neighbours, SIMPLE).draws]
+        return [d.parameter for d in Plan.of(Fraction(4), mechanism, neighbours, SIMPLE).draws]
 
-    assert scales(Mechanism.DISCRETE_GAUSSIAN, Neighbours.BOUNDED) == [HALF, 1, 1]
-    assert scales(Mechanism.DISCRETE_GAUSSIAN, Neighbours.UNBOUNDED) == [Fraction(1, 4), HALF, HALF]
-    assert scales(Mechanism.GEOMETRIC, Neighbours.BOUNDED) == [1, 2, 2]
-    assert scales(Mechanism.GEOMETRIC, Neighbours.UNBOUNDED) == [HALF, 1, 1]
+    assert scales(DISCRETE_GAUSSIAN, Neighbours.BOUNDED) == [HALF, 1, 1]
+    assert scales(DISCRETE_GAUSSIAN, Neighbours.UNBOUNDED) == [Fraction(1, 4), HALF, HALF]
+    assert scales(GEOMETRIC, Neighbours.BOUNDED) == [1, 2, 2]
+    assert scales(GEOMETRIC, Neighbours.UNBOUNDED) == [HALF, 1, 1]
 
 
 @pytest.mark.parametrize("total", [Fraction(0), Fraction(-1, 2)])
-@pytest.mark.parametrize("mechanism", list(Mechanism))
+@pytest.mark.parametrize("mechanism", list(MECHANISMS.values()))
 def test_a_budget_that_is_not_positive_is_refused(total: Fraction, mechanism: Mechanism) -> None:
     with pytest.raises(SpecError, match=rf"budget\.{mechanism.currency}: the budget is {total}"):
         Plan.of(total, mechanism, Neighbours.BOUNDED, SIMPLE)
 
 
 def test_currencies_and_sensitivities() -> None:
-    assert [m.currency for m in Mechanism] == ["rho", "epsilon"]
+    assert [m.currency for m in MECHANISMS.values()] == ["rho", "epsilon"]
     assert (Neighbours.BOUNDED.sensitivity, Neighbours.UNBOUNDED.sensitivity) == (2, 1)
 
 
@@ -108,7 +111,7 @@ def test_currencies_and_sensitivities() -> None:
 
 @given(allocations(), fractions())
 def test_a_ledger_takes_a_whole_plan_and_nothing_more(allocation: Allocation, total: Fraction) -> None:
-    plan = Plan.of(total, Mechanism.DISCRETE_GAUSSIAN, Neighbours.BOUNDED, allocation)
+    plan = Plan.of(total, DISCRETE_GAUSSIAN, Neighbours.BOUNDED, allocation)
     ledger = Ledger(total)
     for d in plan.draws:
         ledger.append(event(d.cost))

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from das.errors import InputError, SpecError
 from das.geography import tabulation
 from das.model import frame
-from das.model.budget import Mechanism, Neighbours, Plan
+from das.model.budget import Neighbours, Plan
+from das.model.mechanisms import DISCRETE_GAUSSIAN, GEOMETRIC
 from das.model.names import Names
 from das.model.records import Blocks
 from das.model.schema import Schema
@@ -138,10 +139,10 @@ def test_a_plan_shares_its_budget_exactly() -> None:
     assert [(d.level, d.query, d.cost) for d in plan.draws] == [
         ("A", "total", Fraction(1, 8)), ("B", "total", Fraction(3, 80)), ("B", "sex", Fraction(27, 80)),
     ]  # fmt: skip
-    assert (plan.mechanism, plan.neighbours) == (Mechanism.DISCRETE_GAUSSIAN, Neighbours.BOUNDED)
+    assert (plan.mechanism, plan.neighbours) == (DISCRETE_GAUSSIAN, Neighbours.BOUNDED)
     same = Plan.of_epsilon(3, ["A", "B", "C"], ["total", "sex"], "unbounded")
     assert {d.cost for d in same.draws} == {Fraction(1, 2)}
-    assert (same.mechanism, same.cost) == (Mechanism.GEOMETRIC, 3)
+    assert (same.mechanism, same.cost) == (GEOMETRIC, 3)
     assert repr(plan) == "<Plan: rho = 1/2, 3 queries at 2 levels, discrete-gaussian, bounded neighbours>"
 
 

@@ -149,8 +149,6 @@ def test_a_scale_of_ten_to_the_nine() -> None:
     assert x.dtype == np.int64
     assert moments_fit(x, 2e18, 6)
     assert not moments_fit(x, 2.4e18, 6)
-    assert discrete_laplace.variance(Fraction(10**9)) == pytest.approx(2e18, rel=1e-9)
-    assert discrete_laplace.variance(Fraction(2**50)) == pytest.approx(2.0**101, rel=1e-9)
 
 
 @pytest.mark.parametrize("module, name", [(discrete_gaussian, "discrete_gaussian"), (discrete_laplace, "discrete_laplace")])  # fmt: skip

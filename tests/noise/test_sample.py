@@ -157,29 +157,3 @@ def test_noise_beyond_reason_is_refused_with_a_remedy(module: Any) -> None:
     with pytest.raises(SpecError, match="larger share"):
         module.sample(Fraction(2**101), 1, entropy.seeded(1))
     assert module.sample(Fraction(2**50), 3, entropy.seeded(1)).shape == (3,)
-
-
-# --- variances -----------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    "sigma_sq", [Fraction(1, 30), Fraction(1, 2), Fraction(2), Fraction(99), Fraction(101)], **NAMES
-)
-def test_the_published_variance_is_that_of_the_distribution(sigma_sq: Fraction) -> None:
-    top = int(15 * sqrt(sigma_sq)) + 15
-    exact = (gaussian_pmf(sigma_sq, top) * np.arange(-top, top + 1) ** 2).sum()
-    assert discrete_gaussian.variance(sigma_sq) == pytest.approx(exact, rel=1e-12)
-
-
-@pytest.mark.parametrize("scale", [Fraction(1, 30), Fraction(1, 2), Fraction(1280, 27), Fraction(10**4)], **NAMES)
-def test_the_published_variance_of_the_geometric_is_that_of_the_distribution(scale: Fraction) -> None:
-    top = int(50 * scale) + 50
-    exact = (laplace_pmf(scale, top) * np.arange(-top, top + 1.0) ** 2).sum()
-    assert discrete_laplace.variance(scale) == pytest.approx(exact, rel=1e-7)
-
-
-@pytest.mark.parametrize("module", [discrete_gaussian, discrete_laplace])
-@pytest.mark.parametrize("parameter", [Fraction(1, 1000), Fraction(1, 2000), Fraction(1, 10**6), Fraction(1, 10**400)])
-def test_a_variance_is_positive_however_small(module: Any, parameter: Fraction) -> None:
-    """Measurements carry their variance, and refuse one of zero: a run at a huge budget must not fail there."""
-    assert 0 < module.variance(parameter) < 1e-100

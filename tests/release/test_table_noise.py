@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from das.model.budget import Allocation, Mechanism, Neighbours, Plan
+from das.model.budget import Allocation, Neighbours, Plan
+from das.model.mechanisms import DISCRETE_GAUSSIAN
 from das.model.query import Query
 from das.model.schema import H1, PL94, Attribute, Schema
 from das.model.universe import Planned
-from das.noise import discrete_gaussian
 from das.release.table_noise import variances
 from das.tables import Table, published
 
@@ -22,7 +22,7 @@ HALF = Fraction(1, 2)
 
 def universe(schema: Schema, queries: dict[str, Fraction]) -> Planned:
     shares = Allocation({"A": HALF, "B": HALF}, {"A": queries, "B": queries})
-    plan = Plan.of(Fraction(1, 50), Mechanism.DISCRETE_GAUSSIAN, Neighbours.BOUNDED, shares)
+    plan = Plan.of(Fraction(1, 50), DISCRETE_GAUSSIAN, Neighbours.BOUNDED, shares)
     return Planned("persons", "persons", schema, plan=plan)
 
 
@@ -32,7 +32,7 @@ def table(name: str) -> Table:
 
 def test_adults_do_not_have_the_noise_of_everybody() -> None:
     u = universe(PL94, {"total": Fraction(9, 10), "votingage * hispanic": Fraction(1, 10)})
-    of = {d.query: discrete_gaussian.variance(d.scale) for d in u.plan.at("A")}
+    of = {d.query: d.variance for d in u.plan.at("A")}
     nothing = {"A": (), "B": ()}
     everybody = 1 / (1 / of["total"] + 1 / (4 * of["votingage * hispanic"]))
     assert variances(u, table("P1"), ["A", "B"], nothing)[:, 0] == pytest.approx([everybody] * 2)
@@ -47,7 +47,7 @@ def test_adults_do_not_have_the_noise_of_everybody() -> None:
 
 def test_a_housing_unit_that_is_not_vacant_is_occupied() -> None:
     u = universe(H1, {"detailed": Fraction(1)})
-    of = discrete_gaussian.variance(u.plan.draws[0].scale)
+    of = u.plan.draws[0].variance
     assert variances(u, table("H1"), ["A"], {"A": ("total",)})[0] == pytest.approx([0, of / 2, of / 2])
     assert variances(u, table("H1"), ["A"], {"A": ()})[0] == pytest.approx([2 * of, of, of])
 
@@ -55,7 +55,7 @@ def test_a_housing_unit_that_is_not_vacant_is_occupied() -> None:
 def test_no_better_than_the_best_linear_estimate() -> None:
     """Of each answer of each table: that estimate has the weights of least norm among those that add up to the column."""
     u = universe(TOY, {q: Fraction(1, 4) for q in ("total", "sex", "age", "detailed")})
-    rows = np.concatenate([TOY.query(d.query).answer(np.eye(TOY.cells)).T / discrete_gaussian.variance(d.scale) ** 0.5
+    rows = np.concatenate([TOY.query(d.query).answer(np.eye(TOY.cells)).T / d.variance ** 0.5
                            for d in u.plan.at("A")])  # fmt: skip
     tables = published(TOY)
     assert [len(t.columns) for t in tables] == [1, 2, 3, 6]
@@ -63,7 +63,7 @@ def test_no_better_than_the_best_linear_estimate() -> None:
         for j, column in enumerate(t.columns):
             inside = np.isin(np.arange(TOY.cells), t.members(column)).astype(float)
             best = float(np.sum((np.linalg.pinv(rows.T) @ inside) ** 2))
-            alone = min(discrete_gaussian.variance(d.scale) * TOY.query(d.query).answer(inside).astype(bool).sum()
+            alone = min(d.variance * TOY.query(d.query).answer(inside).astype(bool).sum()
                         for d in u.plan.at("A") if tells(TOY.query(d.query), inside))  # fmt: skip
             assert best * (1 - 1e-9) <= variances(u, t, ["A"], {"A": ()})[0, j] <= alone * (1 + 1e-9)
 

@@ -264,7 +264,7 @@ def test_there_is_no_statement_of_a_foreign_ledger(foreign: Path) -> None:
     refused(foreign, "another publisher", "das nmf verify")
 
 
-@pytest.mark.parametrize(("key", "value"), [("scale", "123/7"), ("units", 999), ("answers", 999)])
+@pytest.mark.parametrize(("key", "value"), [("sigma_sq", "123/7"), ("units", 999), ("answers", 999)])
 def test_the_files_alone_are_held_against_the_ledger_as_it_stands(copied: Path, key: str, value: Any) -> None:
     """``check`` too must see a draw of ``ledger.jsonl`` altered in any of its parts, not in its cost alone."""
     path = copied / "ledger.jsonl"
@@ -277,7 +277,7 @@ def test_the_files_alone_are_held_against_the_ledger_as_it_stands(copied: Path, 
         verify.check(copied)
 
 
-@pytest.mark.parametrize("line_", ["3", "null", '"x"', "[" * 100_000, '{"draw": {"scale": "1/0"}}'])
+@pytest.mark.parametrize("line_", ["3", "null", '"x"', "[" * 100_000, '{"draw": {"sigma_sq": "1/0"}}'])
 def test_a_ledger_line_of_another_kind(copied: Path, line_: str) -> None:
     (copied / "ledger.jsonl").write_text(line_ + "\n")
     with pytest.raises(ReleaseError, match="line 1 cannot be understood"):

@@ -11,12 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from das.accounting import margins
 from das.errors import InputError
 from das.model.areas import Areas
-from das.model.budget import Allocation, Mechanism, Neighbours, Plan
+from das.model.budget import Allocation, Neighbours, Plan
 from das.model.histogram import Histogram
 from das.model.measurement import Measurement
+from das.model.mechanism import Mechanism
+from das.model.mechanisms import DISCRETE_GAUSSIAN, GEOMETRIC, MECHANISMS
 from das.model.schema import Attribute, Schema
 from das.model.spine import Spine
 from das.report import lookup
@@ -55,7 +56,7 @@ def intervals(level, columns):
     return middle, np.where(middle + 1 + (within == len(columns) - 1) > 3, UNMEASURED, within)
 
 
-def world(noise=None, mechanism=Mechanism.DISCRETE_GAUSSIAN) -> World:
+def world(noise=None, mechanism=DISCRETE_GAUSSIAN) -> World:
     shares = Allocation({"Land": Fraction(1, 2), "Ward": Fraction(1, 2)}, {"Land": QUERIES, "Ward": QUERIES})
     plan = Plan.of(Fraction(1), mechanism, Neighbours.BOUNDED, shares)
     rng = np.random.default_rng(4)
@@ -97,10 +98,10 @@ def test_room_is_spent_from_the_top() -> None:
     assert "Ward" not in lookup.data(none)
 
 
-@pytest.mark.parametrize("mechanism", list(Mechanism))
+@pytest.mark.parametrize("mechanism", list(MECHANISMS.values()))
 def test_margins_are_those_of_the_plan_where_one_scale_holds(mechanism: Mechanism) -> None:
     w = world(Even(), mechanism)
-    expected = {r.query: r.margin for r in margins.table(w.plan) if r.level == "Ward"}
+    expected = {d.query: d.margin() for d in w.plan.at("Ward")}
     for a in gather(SPINE, [w]).at("Ward"):
         if a.margin is not None:
             assert a.margin.tolist() == [expected[a.query]] * 3
@@ -110,7 +111,7 @@ def test_margins_follow_the_variances_where_units_differ() -> None:
     sex = gather(SPINE, [world()]).at("Ward")[1]
     assert sex.margin.tolist() == [6, 6, UNMEASURED]  # variance 8: P[|X| <= 5] = 0.948, P[|X| <= 6] = 0.979
     assert sex.measured.tolist() == [True, True, False]
-    geometric = gather(SPINE, [world(mechanism=Mechanism.GEOMETRIC)]).at("Ward")[1]
+    geometric = gather(SPINE, [world(mechanism=GEOMETRIC)]).at("Ward")[1]
     q = 1 + 1 / 8 - np.sqrt((1 + 1 / 8) ** 2 - 1)  # 2 q / (1 - q)^2 = 8
     tail = [2 * q ** (m + 1) / (1 + q) for m in range(20)]
     assert geometric.margin[0] == next(m for m, t in enumerate(tail) if t <= 0.05)

@@ -10,12 +10,15 @@ import pytest
 
 from das.accounting.statement import Drawn, Terms, statement
 from das.accounting.target import Target
-from das.model.budget import Event, Mechanism, Neighbours
+from das.model.budget import Neighbours
+from das.model.ledger import Event
+from das.model.mechanism import Mechanism
+from das.model.mechanisms import DISCRETE_GAUSSIAN, GEOMETRIC
 from das.model.schema import H1, PL94
 from das.report.privacy import approx, bound, privacy_page
 from tests.report.parsed import Page, assert_sound
 
-GAUSSIAN, GEOMETRIC = Mechanism.DISCRETE_GAUSSIAN, Mechanism.GEOMETRIC
+GAUSSIAN = DISCRETE_GAUSSIAN
 
 
 def said(
@@ -23,13 +26,13 @@ def said(
     target: Target | None = None, lost: bool = False,
 ) -> dict[str, Any]:  # fmt: skip
     cost = Fraction(1, 3)
-    scale = neighbours.sensitivity / ((2 if mechanism is GAUSSIAN else 1) * cost)
+    parameter = neighbours.sensitivity / ((2 if mechanism is GAUSSIAN else 1) * cost)
     draws = [
         ("persons", "US", "hispanic * cenrace"),
         ("persons", "Block_Group", "total"),
         ("housing", "US", "detailed"),
     ]
-    events = [Event(u, level, q, 7, 4, mechanism, scale, cost) for u, level, q in draws]
+    events = [Event(level, q, mechanism, parameter, cost, u, 7, 4) for u, level, q in draws]
     by = {u: [e for e in events if e.universe == u] for u in ("persons", "housing")}
     terms = Terms(mechanism, neighbours, Fraction(1, 10**10), ("US", "State", "Block_Group"),
                   {"persons": PL94, "housing": H1}, {"persons": [("State", "total")], "housing": []}, target)  # fmt: skip

@@ -137,7 +137,6 @@ def test_parents_in_the_look_up_are_those_of_the_spine(public: str, run: Path) -
 
 
 def test_margins_are_those_that_check_prints_and_intervals_those_of_the_release(public: str, run: Path) -> None:
-    from das.accounting import margins
     from das.release.intervals import Intervals
     from das.release.post import open_release
 
@@ -145,16 +144,16 @@ def test_margins_are_those_that_check_prints_and_intervals_those_of_the_release(
     persons, intervals = release.spec.persons, Intervals(release, release.spec.persons)
     data, words = data_of(public), Page(public).text
     narrower = 0
-    for r in margins.table(persons.plan):
-        assert f"±{r.margin:,}" in words
+    for r in persons.plan.draws:
+        assert f"±{r.margin():,}" in words
         query = PL94.query(r.query)
         if query.answers <= 64:
             found = data[r.level][2]["persons", r.query]
             middle, within = intervals.read(r.level, query.index[None, :] == np.arange(query.answers)[:, None])
             assert np.array_equal(found["within"], within)
             assert np.array_equal(found["published"] + found["off"], middle)
-            assert (within <= r.margin).all()
-            narrower += bool((within < r.margin).any())
+            assert (within <= r.margin()).all()
+            narrower += bool((within < r.margin()).any())
     assert narrower > 10
     assert "noisy" not in data["US"][2]["persons", "total"]
     assert not data["US"][2]["persons", "total"]["within"].any()  # the sum of the states' known totals

@@ -13,7 +13,7 @@ import pytest
 
 from das import pipeline, risk, spec
 from das.cli import main
-from das.model.budget import Mechanism
+from das.model.mechanisms import DISCRETE_GAUSSIAN
 from das.risk.noise import Noise
 
 RHO1, RHO2 = "0.0992263542254750", "0.2464845096070356"
@@ -145,7 +145,7 @@ def test_a_run_reports_on_its_uniques_in_confidence(said: Said, finished: Path) 
     assert stat.S_IMODE((finished / "confidential").stat().st_mode) == 0o700
     assert sorted(p for p in (finished / "release").rglob("*")) == before
     blocks = next(r for r in rows if (r["level"], r["bin"], r["levels"]) == ("Block", "all", 1))
-    z, p = Noise(Mechanism.DISCRETE_GAUSSIAN, BLOCK).pmf()
+    z, p = Noise(DISCRETE_GAUSSIAN, BLOCK).pmf()
     after = risk.posterior(1 + z, rho=BLOCK, prior=0.5)
     spread = (p @ after**2 - (p @ after) ** 2) ** 0.5
     assert blocks["uniques"] > 200

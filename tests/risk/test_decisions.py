@@ -9,7 +9,8 @@ import pytest
 
 from das import risk
 from das.errors import InputError
-from das.model.budget import Mechanism, Neighbours
+from das.model.budget import Neighbours
+from das.model.mechanisms import DISCRETE_GAUSSIAN
 from das.risk import Point, Truth, Uniform
 from das.risk.noise import Noise
 from tests.risk.oracle import RHO1, RHO2
@@ -59,7 +60,7 @@ def lattice(x1: int, x2: int, g1: np.ndarray, g2: np.ndarray, gy: np.ndarray, rh
     for axis, (true, grid, rate) in enumerate(
         [(x1, g1, float(rho[0])), (x2, g2, float(rho[1])), (x2 - x1, gy, float(rho[0]) / d)]
     ):
-        z, p = Noise(Mechanism.DISCRETE_GAUSSIAN, rate).pmf()
+        z, p = Noise(DISCRETE_GAUSSIAN, rate).pmf()
         out = out * p[grid - true - z[0]].reshape([-1 if a == axis else 1 for a in range(3)])
     return out
 

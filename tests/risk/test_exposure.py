@@ -11,10 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from das import risk
-from das.model.budget import Allocation, Mechanism, Neighbours, Plan
+from das.model.budget import Allocation, Neighbours, Plan
 from das.model.confidential import Confidential
 from das.model.histogram import Histogram
 from das.model.measurement import Measurement
+from das.model.mechanism import Mechanism
+from das.model.mechanisms import DISCRETE_GAUSSIAN, MECHANISMS
 from das.model.schema import Attribute, Schema
 from das.model.spine import Spine
 from das.risk.exposure import exposure, ladder, outlook, uniques
@@ -32,7 +34,7 @@ BLOCKS = np.array([[1, 0, 3, 0], [0, 1, 2, 0], [1, 0, 0, 0], [0, 1, 1, 0]])
 half = Fraction(1, 2)
 
 
-def plan(neighbours: Neighbours = Neighbours.UNBOUNDED, mechanism: Mechanism = Mechanism.DISCRETE_GAUSSIAN) -> Plan:
+def plan(neighbours: Neighbours = Neighbours.UNBOUNDED, mechanism: Mechanism = DISCRETE_GAUSSIAN) -> Plan:
     levels = {"Country": Fraction(1, 4), "Town": Fraction(1, 4), "Block": half}
     measured = {lv: {"detailed": Fraction(3, 4), "sex": Fraction(1, 4)} for lv in levels}
     return Plan.of(Fraction(2), mechanism, neighbours, Allocation(levels, measured))
@@ -83,13 +85,13 @@ def test_uniques_are_the_ones_of_the_dense_table(data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("neighbours", list(Neighbours))
-@pytest.mark.parametrize("mechanism", list(Mechanism))
+@pytest.mark.parametrize("mechanism", list(MECHANISMS.values()))
 def test_rows_are_the_one_level_posteriors(neighbours: Neighbours, mechanism: Mechanism) -> None:
     p = plan(neighbours, mechanism)
     rows = exposure(truth(), Noisy(), p, SPINE, SCHEMA, prior=0.3, queries=["detailed"])
     blocks = {r.bin: r for r in rows if r.level == "Block"}
     at = [(0, 0), (1, 1), (2, 0), (3, 1), (3, 2)]
-    name = "rho" if mechanism is Mechanism.DISCRETE_GAUSSIAN else "epsilon"
+    name = "rho" if mechanism is DISCRETE_GAUSSIAN else "epsilon"
     after = np.array([risk.posterior(Noisy().value("Block", "detailed", u, a), prior=0.3, neighbours=neighbours,
                                      **{name: Fraction(3, 4)}) for u, a in at])  # fmt: skip
     assert blocks["all"].uniques == 5

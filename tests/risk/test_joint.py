@@ -13,7 +13,8 @@ from mpmath import mpf
 
 from das import risk
 from das.errors import InputError
-from das.model.budget import Mechanism, Neighbours
+from das.model.budget import Neighbours
+from das.model.mechanisms import DISCRETE_GAUSSIAN
 from das.risk.noise import Noise
 from studies.kazan_reiter.figures import RHO
 from tests.risk import oracle
@@ -68,7 +69,7 @@ def test_six_levels_against_simulation() -> None:
     """Noise drawn by NumPy: the average must agree, and must not agree with five levels."""
     rng = np.random.default_rng(5)
     n = 400_000
-    laws = [Noise(Mechanism.DISCRETE_GAUSSIAN, r).pmf(40.0) for r in RATES]
+    laws = [Noise(DISCRETE_GAUSSIAN, r).pmf(40.0) for r in RATES]
     x = [1 + rng.choice(z, size=n, p=p) for z, p in laws]
     after = risk.joint_posterior(np.stack(x, axis=1), rho=RATES, prior=0.1)
     error = 5 * after.std() / n**0.5

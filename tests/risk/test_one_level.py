@@ -14,6 +14,7 @@ from mpmath import mpf
 from das import risk
 from das.errors import InputError
 from das.model.budget import Neighbours
+from das.model.mechanisms import DISCRETE_GAUSSIAN, GEOMETRIC
 from das.risk.noise import FAR, Noise
 from tests.risk import oracle
 from tests.risk.oracle import RHO1
@@ -138,13 +139,11 @@ def test_the_posterior_averages_to_the_prior(rho: float, prior: float) -> None:
 @pytest.mark.parametrize("rate", [0.05, 3.0])
 def test_what_the_sum_leaves_out(rate: float) -> None:
     """Nothing above e^-FAR of the largest value; the values on the edge are still there."""
-    for mechanism, power in (("discrete-gaussian", 2), ("geometric", 1)):
-        from das.model.budget import Mechanism
-
-        z, p = Noise(Mechanism(mechanism), rate).pmf()
+    for mechanism, power in ((DISCRETE_GAUSSIAN, 2), (GEOMETRIC, 1)):
+        z, p = Noise(mechanism, rate).pmf()
         assert rate * (z[-1] + 1.0) ** power > FAR >= rate * float(z[-1]) ** power
         assert p.sum() == pytest.approx(1, abs=1e-13)
-        survival = Noise(Mechanism(mechanism), rate).survival
+        survival = Noise(mechanism, rate).survival
         assert survival(np.array([-(10**6), z[-1] + 1])).tolist() == [pytest.approx(1, abs=1e-13), 0]
         assert survival(3) == pytest.approx(p[z >= 3].sum(), rel=1e-12)
 

@@ -19,8 +19,9 @@ from das.cli import main
 from das.errors import InputError
 from das.files.run import errors_csv
 from das.jobs.attacking import attacked
-from das.model.budget import Mechanism, Neighbours
+from das.model.budget import Neighbours
 from das.model.histogram import Histogram
+from das.model.mechanisms import DISCRETE_GAUSSIAN, GEOMETRIC
 from das.model.not_private import CELL, COLUMN, marked
 from das.model.schema import E2E_1940, PL94, Attribute, Schema
 from das.model.spine import Spine
@@ -28,7 +29,7 @@ from das.risk.guarantee import most_often_right
 from das.risk.score import Report, score
 from das.risk.table_attack import ALIKE, LEAST, SHRINK, GuessedRecords, Tables, determines, guess, read
 
-GAUSS, BOUNDED = Mechanism.DISCRETE_GAUSSIAN, Neighbours.BOUNDED
+GAUSS, BOUNDED = DISCRETE_GAUSSIAN, Neighbours.BOUNDED
 
 
 def _columns(schema: Schema) -> np.ndarray:
@@ -237,16 +238,14 @@ def test_the_bound_lies_between_the_gaussian_mechanism_and_pinsker(p0: float, rh
 
 def test_the_bound_is_concave_and_counts_a_replacement_as_two_steps_of_one() -> None:
     grid = np.linspace(0, 1, 21)
-    for cost, mechanism in ((0.1, GAUSS), (0.7, Mechanism.GEOMETRIC)):
+    for cost, mechanism in ((0.1, GAUSS), (0.7, GEOMETRIC)):
         values = [most_often_right(p, cost, mechanism, BOUNDED) for p in grid]
         assert values[0] == 0
         assert values[-1] == pytest.approx(1)
         assert (np.diff(values, 2) < 1e-6).all()
     for p in (0.1, 0.6):
         assert most_often_right(p, 0.1, GAUSS, Neighbours.UNBOUNDED) == most_often_right(p, 0.4, GAUSS, BOUNDED)
-        one, two = (
-            most_often_right(p, e, Mechanism.GEOMETRIC, n) for e, n in ((0.5, Neighbours.UNBOUNDED), (1, BOUNDED))
-        )
+        one, two = (most_often_right(p, e, GEOMETRIC, n) for e, n in ((0.5, Neighbours.UNBOUNDED), (1, BOUNDED)))
         assert one == two
         assert most_often_right(p, 0, GAUSS, BOUNDED) == p
     with pytest.raises(InputError):
@@ -263,8 +262,8 @@ def test_the_bound_is_the_same_from_either_side(p0: float, rho: float) -> None:
 
 
 def test_pure_differential_privacy_bounds_both_odds() -> None:
-    assert most_often_right(0.1, 0.5, Mechanism.GEOMETRIC, BOUNDED) == pytest.approx(0.1 * np.exp(0.5))
-    assert most_often_right(0.9, 0.5, Mechanism.GEOMETRIC, BOUNDED) == pytest.approx(1 - 0.1 * np.exp(-0.5))
+    assert most_often_right(0.1, 0.5, GEOMETRIC, BOUNDED) == pytest.approx(0.1 * np.exp(0.5))
+    assert most_often_right(0.9, 0.5, GEOMETRIC, BOUNDED) == pytest.approx(1 - 0.1 * np.exp(-0.5))
 
 
 # --- whole runs ----------------------------------------------------------------------------------------------

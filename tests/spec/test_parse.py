@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from das.errors import SpecError
-from das.model.budget import Mechanism, Neighbours
+from das.model.budget import Neighbours
+from das.model.mechanisms import DISCRETE_GAUSSIAN, GEOMETRIC
 from das.spec import RunSpec, digest, dump, parse
 from tests.strategies import allocations
 
@@ -144,7 +145,7 @@ def test_a_configuration_becomes_a_plan() -> None:
     assert spec.budget.delta == Fraction(1, 10**10)
     plan = spec.persons.plan
     assert (plan.mechanism, plan.neighbours, plan.cost) == (
-        Mechanism.DISCRETE_GAUSSIAN,
+        DISCRETE_GAUSSIAN,
         Neighbours.BOUNDED,
         Fraction(5, 2),
     )
@@ -201,9 +202,9 @@ def test_a_schema_of_ones_own() -> None:
     assert schema.query("grown").labels() == [("*", "yes"), ("*", "no")]
     assert schema.query("grown").index.tolist() == [1, 0, 0, 1, 0, 0]
     assert schema.possible.tolist() == [True, True, False, False, True, False]
-    assert spec.persons.plan.mechanism is Mechanism.GEOMETRIC
+    assert spec.persons.plan.mechanism is GEOMETRIC
     assert spec.persons.plan.neighbours is Neighbours.UNBOUNDED
-    assert [d.scale for d in spec.persons.plan.draws] == [4, 4, 2]
+    assert [d.parameter for d in spec.persons.plan.draws] == [4, 4, 2]
     assert spec.persons.passes == {"Root": (("grown", "home * grown"),), "Block": (("detailed",),)}
 
 

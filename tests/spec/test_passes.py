@@ -11,7 +11,8 @@ import pytest
 
 import das
 from das import spec as specification
-from das.model.budget import Mechanism, Neighbours, Plan
+from das.model.budget import Neighbours, Plan
+from das.model.mechanisms import DISCRETE_GAUSSIAN
 from das.model.schema import Attribute, Schema
 from das.spec.passes import default_passes
 
@@ -21,7 +22,7 @@ SCHEMA = Schema("mine", (Attribute("sex", ("f", "m")), Attribute("age", tuple(ma
 
 def plan(**variance: Fraction | int) -> Plan:
     costs = [("L", name.replace("_by_", " * "), Fraction(1, v)) for name, v in variance.items()]
-    return Plan.priced(Mechanism.DISCRETE_GAUSSIAN, Neighbours.BOUNDED, costs)
+    return Plan.priced(DISCRETE_GAUSSIAN, Neighbours.BOUNDED, costs)
 
 
 @pytest.mark.parametrize("name", ["pl94-2010", "kazan-reiter", "1940"])

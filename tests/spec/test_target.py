@@ -26,7 +26,7 @@ def read(text: str, *overrides: str) -> RunSpec:
 
 def pairs(spec: RunSpec, factor: Fraction = Fraction(1)) -> list[tuple[Fraction, int]]:
     """The persons' draws, all variances times ``factor``: two answers each, as neighbours are bounded."""
-    return [(d.scale * factor, 2) for d in spec.persons.plan.draws]
+    return [(d.parameter * factor, 2) for d in spec.persons.plan.draws]
 
 
 def test_the_exact_calibration_meets_the_target_and_no_more_noise_than_that() -> None:

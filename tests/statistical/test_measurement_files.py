@@ -19,7 +19,7 @@ from das.files.measurements import nmf
 from das.files.release import spine as spine_file
 from das.files.run.run_directory import RunDirectory
 from das.files.simulators import census_2010 as simulate_2010
-from das.noise import discrete_gaussian, discrete_laplace
+from das.model.mechanisms import DISCRETE_GAUSSIAN, GEOMETRIC
 from das.stages import Stages
 from das.truth import preparation
 
@@ -88,8 +88,8 @@ def noise_of(
 
 def variance(line: dict[str, str], factor: Fraction = Fraction(1)) -> float:
     if "sigma_sq" in line:
-        return discrete_gaussian.variance(Fraction(line["sigma_sq"]) * factor)
-    return discrete_laplace.variance(Fraction(line["scale"]) * factor)
+        return DISCRETE_GAUSSIAN.variance(Fraction(line["sigma_sq"]) * factor)
+    return GEOMETRIC.variance(Fraction(line["scale"]) * factor)
 
 
 def fits(noise: NDArray[np.int64], expected: float) -> bool:

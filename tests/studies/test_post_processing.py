@@ -7,7 +7,7 @@ import pytest
 
 from das import risk
 from das.errors import InputError
-from das.model.budget import Mechanism
+from das.model.mechanisms import DISCRETE_GAUSSIAN
 from das.risk.noise import Noise
 from studies.kazan_reiter.post_processing import learned, published_law, published_marginal, published_posterior
 from tests.risk.oracle import RHO1
@@ -16,8 +16,8 @@ from tests.risk.oracle import RHO1
 def by_hand(upper: int, x1: int, x2: int, rho: float, d: int) -> list[float]:
     """Equation (S6.6), value by value, the rounding in integers: 2 N = odd multiple of d + 1 is a tie, to even."""
     out = [0.0] * (upper + 1)
-    for a, p in zip(*Noise(Mechanism.DISCRETE_GAUSSIAN, rho).pmf(40.0)):
-        for b, q in zip(*Noise(Mechanism.DISCRETE_GAUSSIAN, rho / d).pmf(40.0)):
+    for a, p in zip(*Noise(DISCRETE_GAUSSIAN, rho).pmf(40.0)):
+        for b, q in zip(*Noise(DISCRETE_GAUSSIAN, rho / d).pmf(40.0)):
             top = int(d * (x1 + a) + upper - (x2 - x1 + b))
             whole, rest = divmod(top, d + 1)
             if 2 * rest > d + 1 or (2 * rest == d + 1 and whole % 2):
@@ -69,7 +69,7 @@ def test_refused() -> None:
 def test_what_is_learned_from_noisy_counts_is_the_one_level_risk(prior: float) -> None:
     """On plain noisy counts the answer is known; the same runs must also reject half and twice the budget."""
     rng, n = np.random.default_rng(11), 60_000
-    z, p = Noise(Mechanism.DISCRETE_GAUSSIAN, 0.5).pmf(40.0)
+    z, p = Noise(DISCRETE_GAUSSIAN, 0.5).pmf(40.0)
     found = learned(1 + rng.choice(z, (n, 1), p=p), rng.choice(z, (n, 1), p=p), prior)
     assert abs(found.marginal - risk.marginal_posterior(rho=0.5, prior=prior)) < 5 * found.marginal_error
     for other in (0.25, 1.0):

@@ -20,7 +20,8 @@ from typing import Any
 
 from das.errors import ReleaseError
 from das.files.run.run_directory import digest, nmf_folder
-from das.model.budget import Event, Mechanism
+from das.model.ledger import Event
+from das.model.mechanisms import MECHANISMS
 
 #: The files of a release that are its statement.
 STATEMENT = ("privacy.json", "privacy.html")
@@ -125,22 +126,17 @@ def to_json(e: Event) -> dict[str, Any]:
         "query": e.query,
         "units": e.units,
         "answers": e.answers,
-        "mechanism": e.mechanism.value,
-        "scale": str(e.scale),
-        "cost": str(e.cost),
+        "mechanism": e.mechanism.name,
+        e.mechanism.symbol: str(e.parameter),
+        e.mechanism.currency: str(e.cost),
     }
 
 
 def from_json(value: dict[str, Any]) -> Event:
+    mechanism = MECHANISMS[value["mechanism"]]
+    parameter, cost = (Fraction(value[key]) for key in (mechanism.symbol, mechanism.currency))
     return Event(
-        value["universe"],
-        value["level"],
-        value["query"],
-        value["units"],
-        value["answers"],
-        Mechanism(value["mechanism"]),
-        Fraction(value["scale"]),
-        Fraction(value["cost"]),
+        value["level"], value["query"], mechanism, parameter, cost, value["universe"], value["units"], value["answers"]
     )
 
 

@@ -16,11 +16,13 @@ from hypothesis import strategies as st
 
 from das.errors import ReleaseError
 from das.files.measurements.nmf import NmfReader, write, write_constraints
-from das.model.budget import Allocation, Ledger, Mechanism, Neighbours, Plan
+from das.model.budget import Allocation, Neighbours, Plan
 from das.model.confidential import Confidential
 from das.model.constraint import Constraint
 from das.model.histogram import Histogram
+from das.model.ledger import Ledger
 from das.model.measurement import Measurement
+from das.model.mechanisms import DISCRETE_GAUSSIAN
 from das.model.schema import PL94, Schema
 from das.model.spine import Spine
 from das.noise import entropy
@@ -245,7 +247,7 @@ def test_what_measuring_draws_is_what_is_read(tmp_path: Path) -> None:
     """The stage and the files together, with noise of a known scale."""
     shares = Allocation({"US": Fraction(1, 2), "Block": Fraction(1, 2)},
                         {lv: {"votingage": Fraction(1, 4), "detailed": Fraction(3, 4)} for lv in ("US", "Block")})  # fmt: skip
-    plan = Plan.of(Fraction(2), Mechanism.DISCRETE_GAUSSIAN, Neighbours.BOUNDED, shares)
+    plan = Plan.of(Fraction(2), DISCRETE_GAUSSIAN, Neighbours.BOUNDED, shares)
     ledger = Ledger(Fraction(2))
     rng = np.random.default_rng(3)
     h = Histogram.of(

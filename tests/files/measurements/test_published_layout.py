@@ -225,8 +225,8 @@ def test_our_own_files_alone_give_our_own_microdata(run: Path, tmp_path: Path) -
         assert np.array_equal(a, b)
     ours, theirs = (spec.parse((r / "release" / "spec.toml").read_text(), where="") for r in (run, out))
     assert ours.persons.passes == theirs.persons.passes
-    assert {(d.level, d.query): pytest.approx(float(d.scale), rel=1e-2, abs=0.05) for d in ours.persons.plan.draws} == {
-        (d.level, d.query): float(d.scale) for d in theirs.persons.plan.draws}  # fmt: skip
+    assert {(d.level, d.query): pytest.approx(float(d.parameter), rel=1e-2, abs=0.05) for d in ours.persons.plan.draws} == {
+        (d.level, d.query): float(d.parameter) for d in theirs.persons.plan.draws}  # fmt: skip
 
 
 def test_codes_in_the_style_of_the_bureau_give_the_same_microdata(

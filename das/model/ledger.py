@@ -1,0 +1,79 @@
+"""The ledger: what was drawn, and what it cost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from das.errors import PrivacyError
+from das.model.budget import Draw, Path, dearest, through
+
+
+@dataclass(frozen=True)
+class Event(Draw):
+    """One line of the ledger: a draw that was made, of ``units`` units of a universe with ``answers`` answers each."""
+
+    universe: str
+    units: int
+    answers: int
+
+    @staticmethod
+    def of(draw: Draw, universe: str, units: int, answers: int) -> Event:
+        """That ``draw`` was made."""
+        return Event(
+            draw.level, draw.query, draw.mechanism, draw.parameter, draw.cost, universe, units, answers,
+            unit_class=draw.unit_class,
+        )  # fmt: skip
+
+
+class Ledger:
+    """Append-only record of what is drawn. The cost of its dearest path never exceeds its budget.
+
+    ``write`` is called with each event before :meth:`append` returns, and so before its first draw: a
+    ledger on disk is never behind. ``spent`` are the events of an earlier, interrupted process. Without ``paths`` all
+    events add up.
+    """
+
+    def __init__(
+        self,
+        budget: Fraction,
+        write: Callable[[Event], None] | None = None,
+        spent: Iterable[Event] = (),
+        paths: Sequence[Path] = (),
+    ) -> None:
+        self.budget = budget
+        self._write = write
+        self._paths = tuple(paths)
+        self._events: list[Event] = list(spent)
+        if self.cost > budget:
+            raise PrivacyError(f"{self.cost} was spent of a budget of {budget}", where="ledger")
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        return tuple(self._events)
+
+    @property
+    def cost(self) -> Fraction:
+        return self._cost(self._events)
+
+    def append(self, event: Event) -> None:
+        """Refuses, before anything is drawn, an event that the budget does not cover."""
+        where = f"{event.query!r} at {event.level!r}"
+        if event.cost <= 0:
+            raise PrivacyError(f"{where} costs {event.cost}, not positive", where="ledger")
+        after = self._cost([*self._events, event])
+        if after > self.budget:
+            raise PrivacyError(f"measuring {where} would spend {after} of a budget of {self.budget}", where="ledger")
+        if self._write is not None:
+            self._write(event)
+        self._events.append(event)
+
+    def _cost(self, events: Sequence[Event]) -> Fraction:
+        if self._paths:
+            for e in events:
+                if not any(e.place in path for path in self._paths):
+                    raise PrivacyError(
+                        f"{e.query!r} of class {e.unit_class!r} at {e.level!r} is on no path", where="ledger"
+                    )
+        return dearest(events, self._paths or (through(events),))

@@ -1,0 +1,141 @@
+r"""The mechanisms that there are.
+
+*Discrete Gaussian*, zCDP: answers with noise :math:`N_Z(0, \sigma^2)`, s of which differ by 1, cost
+:math:`\rho = s/(2\sigma^2)` (Canonne, Kamath and Steinke 2020, theorem 4).
+
+*Two-sided geometric*, pure differential privacy: noise :math:`P[X = x] = \frac{1-q}{1+q} q^{|x|}`, :math:`q = e^{-1/b}`.
+As :math:`|x + 1| - |x| \le 1`, the probability of a value changes by a factor of :math:`e^{1/b}` at most where one
+answer differs by 1, and answers are independent: s of them cost :math:`\varepsilon = s/b`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from math import acosh, ceil, exp, expm1, log, pi, sqrt
+from statistics import NormalDist
+from typing import ClassVar
+
+import numpy as np
+
+from das.model.mechanism import EPSILON, RHO, Mechanism
+
+#: From this standard deviation the first two terms of Euler and Maclaurin do: the next is p(0)/(120 sigma^2).
+_WIDE = 100.0
+
+
+@dataclass(frozen=True, repr=False)
+class _DiscreteGaussian(Mechanism):
+    name: ClassVar[str] = "discrete-gaussian"
+    says: ClassVar[str] = "discrete Gaussian"
+    currency: ClassVar[str] = RHO
+    symbol: ClassVar[str] = "sigma_sq"
+    title: ClassVar[str] = "σ²"
+    power: ClassVar[int] = 2
+    wide: ClassVar[float] = 1.959964  # sums are normal, nearly
+
+    def parameter(self, cost: Fraction, answers: int) -> Fraction:
+        return Fraction(answers) / (2 * cost)
+
+    def cost(self, parameter: Fraction, answers: int) -> Fraction:
+        return answers / (2 * parameter)
+
+    def variance(self, parameter: Fraction) -> float:
+        """A little below sigma^2 where that is small, equal for practical purposes above 2."""
+        s = float(max(parameter, Fraction(1, 1000)))  # below, it is less than 1e-200: no noise, but still positive
+        if s > 100:
+            return s
+        k = range(1, int(14 * s**0.5) + 3)
+        w = [exp(-x * x / (2 * s)) for x in k]
+        return 2 * sum(x * x * g for x, g in zip(k, w, strict=True)) / (1 + 2 * sum(w))
+
+    def continuous_variance(self, parameter: Fraction) -> Fraction:
+        return parameter
+
+    def with_variance(self, variance: float) -> Fraction:
+        return Fraction(variance)
+
+    def mean_abs(self, variance: float) -> float:
+        r""":math:`\sum_x |x| p(x)`, which tends to :math:`\sigma\sqrt{2/\pi}` from below: by Euler and Maclaurin, the
+        kink of \|x\| costs :math:`p(0)/6`. From a variance of 1, it is :math:`\sigma^2` to seven digits; below,
+        :math:`\sigma^2` is solved for."""
+        if variance >= _WIDE**2:
+            return sqrt(2 * variance / pi) - 1 / (6 * sqrt(2 * pi * variance))
+        return _sums(variance if variance >= 1 else _solve(variance))[0]
+
+    def margin(self, parameter: Fraction, coverage: float = 0.95) -> int:
+        """Summed term by term; beyond a variance of 10^6 the continuous quantile, rounded up: the two agree there to
+        less than one."""
+        s = float(max(parameter, Fraction(1, 1000)))
+        if s > 1e6:
+            return ceil(NormalDist().inv_cdf((1 + coverage) / 2) * s**0.5)
+        weights = [exp(-k * k / (2 * s)) for k in range(int(10 * s**0.5) + 10)]
+        whole = weights[0] + 2 * sum(weights[1:])
+        held, m = weights[0], 0
+        while held < coverage * whole:
+            m += 1
+            held += 2 * weights[m]
+        return m
+
+
+@dataclass(frozen=True, repr=False)
+class _TwoSidedGeometric(Mechanism):
+    name: ClassVar[str] = "geometric"
+    says: ClassVar[str] = "two-sided geometric"
+    currency: ClassVar[str] = EPSILON
+    symbol: ClassVar[str] = "scale"
+    title: ClassVar[str] = "scale"
+    power: ClassVar[int] = 1
+    wide: ClassVar[float] = log(20) / sqrt(2)  # of a single one: the longest tail of any sum
+
+    def parameter(self, cost: Fraction, answers: int) -> Fraction:
+        return answers / cost
+
+    def cost(self, parameter: Fraction, answers: int) -> Fraction:
+        return answers / parameter
+
+    def variance(self, parameter: Fraction) -> float:
+        """2 q / (1 - q)^2."""
+        x = -1 / float(max(parameter, Fraction(1, 500)))  # below, it is less than 1e-200: no noise, but still positive
+        return 2 * exp(x) / expm1(x) ** 2
+
+    def continuous_variance(self, parameter: Fraction) -> Fraction:
+        return 2 * parameter**2
+
+    def with_variance(self, variance: float) -> Fraction:
+        """The variance is 1 / (cosh(1/b) - 1)."""
+        return Fraction(1 / acosh(1 + 1 / variance))
+
+    def mean_abs(self, variance: float) -> float:
+        """2 q / (1 - q^2), with q the root below 1 of v q^2 - (2v + 2) q + v."""
+        q = variance / (variance + 1 + sqrt(2 * variance + 1))
+        return 2 * q / (1 - q * q)
+
+    def margin(self, parameter: Fraction, coverage: float = 0.95) -> int:
+        """P[|X| > m] = 2 q^(m + 1) / (1 + q)."""
+        q = exp(-1 / float(max(parameter, Fraction(1, 500))))
+        return max(0, ceil(log((1 - coverage) * (1 + q) / 2) / log(q) - 1 - 1e-12))
+
+
+DISCRETE_GAUSSIAN: Mechanism = _DiscreteGaussian()
+GEOMETRIC: Mechanism = _TwoSidedGeometric()
+#: By name.
+MECHANISMS: Mapping[str, Mechanism] = {m.name: m for m in (DISCRETE_GAUSSIAN, GEOMETRIC)}
+
+
+def _sums(sigma_sq: float) -> tuple[float, float]:
+    """E|X| and E[X^2] of the discrete Gaussian, term by term: the terms beyond 14 sigma are below 1e-40."""
+    x = np.arange(1, ceil(14 * sqrt(sigma_sq)) + 2, dtype=np.float64)
+    p = 2 * np.exp(-(x**2) / (2 * sigma_sq))
+    whole = 1 + p.sum()
+    return float(x @ p / whole), float(x**2 @ p / whole)
+
+
+def _solve(variance: float) -> float:
+    """The parameter of a discrete Gaussian of a small variance, by bisection: the variance grows with it."""
+    low, high = 1e-3, 1.1
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if _sums(middle)[1] < variance else (low, middle)
+    return high
