@@ -23,11 +23,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import numpy as np
+
 from das.errors import InputError
 from das.estimate.estimator import Array, Estimator
 from das.estimate.family import Family
 from das.estimate.least_squares import LeastSquares
+from das.model.measurement import MeasurementSource
+from das.model.passes import by_rule
+from das.model.schema import Schema
 from das.model.solution import Certificate
+from das.model.spine import Spine
 
 
 @dataclass(frozen=True)
@@ -38,6 +44,20 @@ class Passes(Estimator):
     passes: Mapping[str, tuple[tuple[str, ...], ...]]
     tolerance: float = 0.1
     accuracy: float = 1e-6
+
+    @staticmethod
+    def by_rule(source: MeasurementSource, spine: Spine, schema: Schema, tolerance: float = 0.1) -> Passes:
+        """The passes that the rule of :mod:`das.model.passes` gives for what is measured. Of units of
+        different variances, the middle one counts."""
+        passes = {}
+        for level in spine.levels:
+            measured = {}
+            for name in source.queries(level):
+                variance = source.read(level, name, 0, spine.units(level)).variance
+                if (known := np.isfinite(variance)).any():
+                    measured[name] = (schema.query(name), float(np.median(variance[known])))
+            passes[level] = by_rule(measured, root=level == spine.levels[0])
+        return Passes(passes, tolerance)
 
     def estimate(self, family: Family) -> tuple[Array, Certificate]:
         passes = self.passes.get(family.level, ())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from das.errors import InputError, SolverError
 from das.estimate.descent import full_information, topdown
 from das.estimate.estimator import Array, Estimator
 from das.estimate.family import Family
+from das.estimate.passes import Passes
 from das.model.measurement import Measurement, Measurements
 from das.model.solution import Certificate
 from tests.estimate.world import SMALL, World, passes, random_spine, random_world
@@ -183,3 +185,21 @@ def test_full_information_is_topdown_at_the_lowest_level_and_better_above_it() -
         np.abs(d(*given).histograms["L0"].dense() - w.truth["L0"].dense()).sum() for d in (topdown, full_information)
     ]
     assert off[1] < 40 < 200 < off[0]
+
+
+def test_passes_by_rule_follow_from_what_the_source_says() -> None:
+    """18 cells of variance 1 say 18 of the total and 6 of each home; 16 times as precise has a pass of its own."""
+    w = world(6)
+    variance = {"total": 0.15, "home": 0.25, "detailed": 1.0}
+    held = w.measured(np.random.default_rng(1), QUERIES, lambda level, q: variance[q] if level != "L3" else 4.0).held
+    lost = {k: m for k, m in held.items() if k != ("L2", "home")}
+    mixed = lost["L1", "total"]
+    some = np.where(np.arange(len(mixed.variance)) == 0, np.inf, mixed.variance)
+    lost["L1", "total"] = replace(mixed, variance=some if len(some) > 1 else mixed.variance)
+    source = Measurements(lost)
+    found = Passes.by_rule(source, w.spine, SMALL)
+    assert found.passes["L0"] == (("total",), ("home",), ("detailed",))
+    assert found.passes["L1"] == (("total",), ("home", "detailed"))
+    assert found.passes["L2"] == (("total",), ("detailed",))
+    assert found.passes["L3"] == (("total", "home", "detailed"),)
+    topdown(source, w.spine, w.bounds(), w.universe(), found)
