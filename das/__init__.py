@@ -111,7 +111,7 @@ def run(
     drawn, and states both spendings. A run that the machine has not the memory for is refused before anything is measured,
     but with ``ignore_memory``.
     """
-    from das.cli.console import display
+    from das.cli.progress import display
     from das.errors import UserError
     from das.model.not_private import WARNING
     from das.pipeline import run as run_pipeline

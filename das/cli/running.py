@@ -13,9 +13,10 @@ import click
 
 from das import pipeline
 from das.accounting.statement import promises
-from das.cli.console import Live, console, headline_table, plan_table
+from das.cli.console import console, headline_table, plan_table
 from das.cli.interruption import repeated, resumable
 from das.cli.options import PATH, config_argument, guarded, json_option, load, run_options, warn, warn_of
+from das.cli.progress import Live
 from das.engine import Silent
 from das.errors import UserError
 from das.evaluate import headline

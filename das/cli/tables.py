@@ -14,8 +14,9 @@ from typing import IO, Any
 import click
 import numpy as np
 
-from das.cli.console import Live, console, records_table
+from das.cli.console import console, records_table
 from das.cli.options import PATH, guarded, json_option, warn
+from das.cli.progress import Live
 from das.errors import UserError
 from das.files.readers import area_list
 from das.files.readers.table_places import PlaceColumns, added_up
