@@ -131,14 +131,18 @@ class Draw:
 def total(draws: Iterable[Draw]) -> Fraction:
     """The sum of the costs of draws that one record sees. Raises :class:`PrivacyError` for two currencies."""
     every = tuple(draws)
-    by_currency = {d.mechanism.currency: d.mechanism for d in every}
+    _check_currency(every)
+    return sum((d.cost for d in every), Fraction(0))
+
+
+def _check_currency(draws: Iterable[Draw]) -> None:
+    by_currency = {d.mechanism.currency: d.mechanism for d in draws}
     if len(by_currency) > 1:
         raise PrivacyError(
             f"the costs of {' and '.join(f'{m} noise ({c})' for c, m in by_currency.items())} do not add up",
             where="budget",
             remedy="measure all of it with mechanisms of one currency",
         )
-    return sum((d.cost for d in every), Fraction(0))
 
 
 def seen(draws: Iterable[Draw], path: Path) -> Iterator[Draw]:
@@ -147,13 +151,26 @@ def seen(draws: Iterable[Draw], path: Path) -> Iterator[Draw]:
 
 
 def dearest(draws: Sequence[Draw], paths: Iterable[Path]) -> Fraction:
-    """The cost of the dearest path."""
+    """The cost of the dearest path. Raises :class:`PrivacyError` for two currencies, on one path or on two."""
+    _check_currency(draws)
     return max((total(seen(draws, path)) for path in paths), default=Fraction(0))
 
 
 def through(draws: Iterable[Draw]) -> Path:
-    """The path through the classes of all of them."""
-    return tuple(dict.fromkeys(d.place for d in draws))
+    """The one path that draws of one class to a level lie on. Raises :class:`PrivacyError` where a level has several
+    classes: which of them one record sees is not in the draws."""
+    path = tuple(dict.fromkeys(d.place for d in draws))
+    _check_once(path)
+    return path
+
+
+def _check_once(path: Path) -> None:
+    classes: dict[str, str] = {}
+    for level, unit_class in path:
+        if level in classes:
+            raise PrivacyError(f"a path has two classes of {level!r}, {classes[level]!r} and {unit_class!r}", where="plan",
+                               remedy="where units of a level are measured differently, give the paths that there are")  # fmt: skip
+        classes[level] = unit_class
 
 
 #: An exact number, and shares by name; a list of names has equal shares.
@@ -186,17 +203,12 @@ class Plan:
         self._check_paths()
 
     def _check_paths(self) -> None:
-        """A path has one class of each of its levels, all levels in one order; every draw is on a path."""
-        order = {level: i for i, level in enumerate(dict.fromkeys(lv for path in self.paths for lv, _ in path))}
+        """Paths have one class of each level, the same levels in the same order; every draw is on a path."""
         for path in self.paths:
-            depths = [order[level] for level, _ in path]
-            if len(set(depths)) != len(depths):
-                level = next(lv for lv, _ in path if sum(lv == other for other, _ in path) > 1)
-                raise PrivacyError(f"a path has two classes of {level!r}", where="plan",
-                                   remedy="where a level has several classes, give the paths on which they lie")  # fmt: skip
-            if depths != sorted(depths):
-                raise PrivacyError(f"the levels of a path, {', '.join(lv for lv, _ in path)}, are not in the order of "
-                                   "the others'", where="plan")  # fmt: skip
+            _check_once(path)
+            if (levels := tuple(level for level, _ in path)) != self.levels:
+                raise PrivacyError(f"a path has the levels {', '.join(levels)}, another {', '.join(self.levels)}",
+                                   where="plan")  # fmt: skip
         known = {place for path in self.paths for place in path}
         for d in self.draws:
             if d.place not in known:
@@ -287,8 +299,8 @@ class Plan:
 
     @property
     def levels(self) -> tuple[str, ...]:
-        """The levels of the paths, root first."""
-        return tuple(dict.fromkeys(level for path in self.paths for level, _ in path))
+        """The levels of every path, root first."""
+        return tuple(level for level, _ in self.paths[0])
 
     def at(self, level: str) -> tuple[Draw, ...]:
         """The draws of all classes of a level."""

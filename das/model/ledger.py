@@ -31,8 +31,8 @@ class Ledger:
     """Append-only record of what is drawn. The cost of its dearest path never exceeds its budget.
 
     ``write`` is called with each event before :meth:`append` returns, and so before its first draw: a
-    ledger on disk is never behind. ``spent`` are the events of an earlier, interrupted process. Without ``paths`` all
-    events add up.
+    ledger on disk is never behind. ``spent`` are the events of an earlier, interrupted process. ``paths`` are those of
+    the plan; they may be left out where each level has one class of units.
     """
 
     def __init__(

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from das.errors import PrivacyError, SpecError
-from das.model.budget import Allocation, Neighbours, Plan
+from das.model.budget import Allocation, Draw, Neighbours, Path, Plan, total
 from das.model.ledger import Event, Ledger
 from das.model.mechanism import Mechanism
 from das.model.mechanisms import DISCRETE_GAUSSIAN, GEOMETRIC, MECHANISMS
@@ -168,3 +168,154 @@ def test_events_cannot_be_taken_back() -> None:
     with pytest.raises(AttributeError):
         ledger.events[0].cost = Fraction(0)  # type: ignore[misc]
     assert ledger.cost == HALF
+
+
+# --- classes and paths -----------------------------------------------------------------------------------------
+
+GAUSSIAN, BOUNDED = DISCRETE_GAUSSIAN, Neighbours.BOUNDED
+#: Shares of 10: a block alone in its group moves its share up, and is not measured.
+PLAIN = (("State", "all"), ("Group", "plain"), ("Block", "all"))
+ALONE = (("State", "all"), ("Group", "of one block"), ("Block", "alone"))
+#: Less is spent on it than on the others.
+POOR = (("State", "all"), ("Group", "poor"), ("Block", "alone"))
+
+
+def drawn(
+    level: str, cost: int, unit_class: str = "all", query: str = "total", mechanism: Mechanism = GAUSSIAN
+) -> Draw:
+    return Draw.priced(level, query, mechanism, BOUNDED, Fraction(cost), unit_class)
+
+
+IRREGULAR = Plan(
+    BOUNDED,
+    (
+        drawn("State", 2),
+        drawn("Group", 2, "plain"),
+        drawn("Group", 3, "plain", "detailed"),
+        drawn("Group", 8, "of one block", "detailed"),
+        drawn("Group", 1, "poor"),
+        drawn("Block", 3),
+    ),
+    (PLAIN, ALONE, POOR),
+)
+
+
+def costs(plan: Plan) -> list[Fraction]:
+    return [total(plan.on(path)) for path in plan.paths]
+
+
+def test_a_plan_costs_what_its_dearest_path_does() -> None:
+    assert costs(IRREGULAR) == [10, 10, 3]
+    assert IRREGULAR.cost == 10
+    assert sum(d.cost for d in IRREGULAR.draws) == 19  # no record sees them all
+    assert [d.query for d in IRREGULAR.on(PLAIN)] == ["total", "total", "detailed", "total"]
+    assert IRREGULAR.levels == ("State", "Group", "Block")
+    dearer = Plan(BOUNDED, (*IRREGULAR.draws, drawn("Group", 9, "poor", "detailed")), IRREGULAR.paths)
+    assert (dearer.cost, costs(dearer)) == (12, [10, 10, 12])
+
+
+def test_the_draws_of_a_class_and_those_of_all_classes() -> None:
+    assert len(IRREGULAR.at("Group")) == 4
+    assert [d.query for d in IRREGULAR.of_class("Group", "plain")] == ["total", "detailed"]
+    assert IRREGULAR.of_class("Block") == IRREGULAR.at("Block")
+    assert IRREGULAR.of_class("Block", "alone") == ()  # not measured, and a class all the same
+    with pytest.raises(KeyError, match="'Block' has no class 'plain'"):
+        IRREGULAR.of_class("Block", "plain")
+
+
+@given(fractions())
+def test_scaling_keeps_the_paths_and_every_proportion(budget: Fraction) -> None:
+    scaled = IRREGULAR.scaled(budget)
+    assert (scaled.cost, scaled.paths) == (budget, IRREGULAR.paths)
+    assert costs(scaled) == [c * budget / 10 for c in costs(IRREGULAR)]
+    assert [(d.place, d.query) for d in scaled.draws] == [(d.place, d.query) for d in IRREGULAR.draws]
+    assert all(2 * d.parameter * d.cost == 2 for d in scaled.draws)
+
+
+@given(allocations(), fractions(), st.sampled_from(list(MECHANISMS.values())), st.sampled_from(Neighbours))
+def test_with_one_class_to_a_level_the_path_is_the_sum(
+    allocation: Allocation, budget: Fraction, mechanism: Mechanism, neighbours: Neighbours
+) -> None:
+    plan = Plan.of(budget, mechanism, neighbours, allocation)
+    assert plan.paths == (tuple((level, "all") for level in allocation.levels),)
+    assert plan.on(plan.paths[0]) == plan.draws
+    assert all(plan.of_class(level) == plan.at(level) for level in plan.levels)
+
+
+def test_a_bypassed_child_moves_its_share_up_and_no_path_changes() -> None:
+    """With the shares of the 2020 production run: whatever chain of only children is bypassed, every path costs the same."""
+    shares = {"US": 104, "State": 1440, "County": 447, "Tract": 687, "Block_Group": 1256, "Block": 165}
+    levels = list(shares)
+    draws, paths = {}, []
+    for first in range(len(levels)):
+        for last in range(first, len(levels)):  # the only children between: their shares are those of the first
+            path = []
+            for i, level in enumerate(levels):
+                inside = first <= i <= last
+                held = (
+                    sum(shares[lv] for lv in levels[first : last + 1]) if i == first else 0 if inside else shares[level]
+                )
+                name = f"share {held}"
+                path.append((level, name))
+                if held:
+                    draws[level, name] = drawn(level, held, name)
+            paths.append(tuple(path))
+    plan = Plan(BOUNDED, tuple(sorted(draws.values(), key=lambda d: levels.index(d.level))), tuple(paths))
+    assert set(costs(plan)) == {Fraction(4099)}
+    assert plan.cost == 4099
+
+
+@pytest.mark.parametrize(
+    "draws, paths, message",
+    [
+        ((drawn("A", 1, "x"), drawn("A", 1, "y")), (), "two classes of 'A', 'x' and 'y'.*give the paths"),
+        ((drawn("A", 1),), ((("A", "all"), ("A", "x")),), "two classes of 'A'"),
+        ((drawn("A", 1, "x"),), ((("A", "all"),),), "'total' of class 'x' at 'A' is on no path"),
+        ((drawn("A", 1),), ((("B", "all"),),), "on no path: its cost would be counted nowhere"),
+        (
+            (drawn("A", 1),),
+            ((("A", "all"), ("B", "all")), (("B", "x"), ("A", "all"))),
+            "a path has the levels B, A, another A, B",
+        ),
+    ],
+)
+def test_each_fault_of_paths_is_named(draws: tuple[Draw, ...], paths: tuple[Path, ...], message: str) -> None:
+    with pytest.raises(PrivacyError, match=f"(?s){message}"):
+        Plan(BOUNDED, draws, paths)
+
+
+def test_costs_in_two_currencies_do_not_add_up() -> None:
+    mixed = (drawn("A", 1), drawn("B", 1, mechanism=GEOMETRIC))
+    with pytest.raises(
+        PrivacyError, match=r"discrete-gaussian noise \(rho\) and geometric noise \(epsilon\) do not add up"
+    ):
+        assert Plan(BOUNDED, mixed).cost
+    with pytest.raises(PrivacyError, match="do not add up"):
+        Ledger(Fraction(9), spent=[Event.of(d, "persons", 1, 1) for d in mixed])
+    with pytest.raises(PrivacyError, match="this plan has discrete-gaussian, geometric noise"):
+        assert Plan(BOUNDED, mixed).mechanism
+    classes = (drawn("A", 1, "x"), drawn("A", 1, "y", mechanism=GEOMETRIC))
+    apart = Plan(BOUNDED, classes, ((("A", "x"),), (("A", "y"),)))  # though a record sees one of them at most
+    with pytest.raises(PrivacyError, match="do not add up"):
+        assert apart.cost
+    assert apart.at("A")[1].mechanism == GEOMETRIC
+    assert "discrete-gaussian, geometric" in repr(apart)
+
+
+def test_a_ledger_adds_up_by_path() -> None:
+    ledger = Ledger(IRREGULAR.cost, paths=IRREGULAR.paths)
+    for d in IRREGULAR.draws:
+        ledger.append(Event.of(d, "persons", 4, 2))
+    assert ledger.cost == 10
+    assert [e.unit_class for e in ledger.events] == [d.unit_class for d in IRREGULAR.draws]
+    ledger.append(Event.of(drawn("Group", 7, "poor"), "persons", 4, 2))  # its path has room
+    for full in ("plain", "of one block"):
+        with pytest.raises(PrivacyError, match="would spend 101/10 of a budget of 10"):
+            ledger.append(
+                Event.of(Draw.priced("Group", "hhgq", GAUSSIAN, BOUNDED, Fraction(1, 10), full), "persons", 4, 2)
+            )
+    with pytest.raises(PrivacyError, match="on no path"):
+        ledger.append(Event.of(drawn("Group", 1, "unheard of"), "persons", 4, 2))
+    assert ledger.cost == 10
+    with pytest.raises(PrivacyError, match="give the paths"):
+        Ledger(Fraction(100), spent=ledger.events)
