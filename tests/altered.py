@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
+from das.files.release import statement
 from das.release.seal import seal
 from das.spec import parse
 
 
 def sealed(release: Path) -> None:
     """Every digest and the page are those of what is there."""
-    said = json.loads((release / "privacy.json").read_text(encoding="utf-8"))
-    seal(release, said, parse((release / "spec.toml").read_text(encoding="utf-8"), where="c").run.name)
+    seal(
+        release, statement.read(release), parse((release / "spec.toml").read_text(encoding="utf-8"), where="c").run.name
+    )

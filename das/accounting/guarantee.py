@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any
 
+from das.accounting.document import Epsilons, Pure, Zcdp
 from das.accounting.draws import Composition
 from das.accounting.profile import epsilon
 from das.accounting.zcdp import bun_steinke, implied, tight
@@ -40,7 +40,7 @@ def cost(currency: str, found: DrawCounts) -> Fraction:
 
 def guarantees(
     currency: str, neighbours: Neighbours, draws: Mapping[str, Sequence[Draw]], delta: Fraction
-) -> dict[str, Any]:
+) -> dict[str, Zcdp | Pure]:
     """The guarantee of each universe by itself and, where there are several, of all together (``total``)."""
     parts = {name: differing(ds, neighbours.sensitivity) for name, ds in draws.items()}
     if len(parts) > 1:
@@ -48,24 +48,20 @@ def guarantees(
     return {name: guarantee(currency, each, {*DELTAS, delta}) for name, each in parts.items()}
 
 
-def guarantee(currency: str, found: DrawCounts, deltas: Iterable[Fraction]) -> dict[str, Any]:
+def guarantee(currency: str, found: DrawCounts, deltas: Iterable[Fraction]) -> Zcdp | Pure:
     """The total, and for zCDP the epsilon at each delta."""
     total = cost(currency, found)
     if currency == EPSILON:
-        return {"epsilon": str(total), "delta": "0"}
+        return Pure.make(cost=total, delta="0")
     rows = [epsilons(found, d) for d in sorted(deltas, reverse=True)]
-    return {"rho": str(total), "implied_epsilon": implied(total), "epsilon": rows}
+    return Zcdp.make(cost=total, implied_epsilon=implied(total), epsilon=rows)
 
 
-def epsilons(found: DrawCounts, delta: Fraction) -> dict[str, Any]:
-    """Epsilon at ``delta``: an interval that holds the exact one (``pld``), and two conversions of rho alone."""
+def epsilons(found: DrawCounts, delta: Fraction) -> Epsilons:
+    """Epsilon at ``delta`` by every method."""
     rho = cost(RHO, found)
-    return {
-        "delta": decimal(delta),
-        "pld": list(exact_epsilon(found, delta)),
-        "zcdp-tight": tight(rho, delta),
-        "zcdp-bun-steinke": bun_steinke(rho, delta),
-    }
+    interval = exact_epsilon(found, delta)
+    return Epsilons.make(delta=delta, pld=interval, tight=tight(rho, delta), simple=bun_steinke(rho, delta))
 
 
 def exact_epsilon(found: DrawCounts, delta: Fraction) -> tuple[float, float]:
@@ -77,13 +73,3 @@ def exact_epsilon(found: DrawCounts, delta: Fraction) -> tuple[float, float]:
 def _exact(composition: Composition, delta: Fraction) -> tuple[float, float]:
     """One plan is asked of many times: by the specification's check, the statement, its verification."""
     return epsilon(composition, delta)
-
-
-def decimal(value: Fraction) -> str:
-    """Powers of ten as people write them, other values as they are.
-
-    >>> decimal(Fraction(1, 10**10)), decimal(Fraction(1, 3))
-    ('1e-10', '1/3')
-    """
-    zeros = len(str(value.denominator)) - 1
-    return f"1e-{zeros}" if value == Fraction(1, 10**zeros) and zeros else str(value)

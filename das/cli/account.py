@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from fractions import Fraction
 from pathlib import Path
-from typing import Any
 
 import click
 
+from das.accounting.agreeing import AGREEING, ANY
+from das.accounting.codec import plain
+from das.accounting.document import Statement
 from das.accounting.statement import account as account_of
 from das.cli.console import account_tables, console, promises_of
 from das.cli.options import PATH, exact_option, guarded, json_option, load, set_option, warn
@@ -21,10 +22,10 @@ from das.model.not_private import PLANNED, WARNING, marked
 from das.release import verify as verification
 
 
-def checked(said: Mapping[str, Any]) -> str:
+def checked(said: Statement) -> str:
     """What verification has shown of a release, and what it has not."""
     again = verification.same_software(said)
-    made = ", ".join(f"{k} {v}" for k, v in said["software"].items())
+    made = ", ".join(f"{k} {v}" for k, v in said.software.items())
     return (
         "  computed again: every cost, every epsilon and every single change, from ledger.jsonl and spec.toml; every "
         f"measurement file against the ledger{'; privacy.html, from privacy.json' if again else ''}\n"
@@ -77,12 +78,12 @@ def show(source: Path, changes: tuple[str, ...], delta: str | None, as_json: boo
         draws = {u.name: u.plan.draws for u in spec.universes}
     terms = spec.terms if at is None else replace(spec.terms, delta=at)
     warning = WARNING if source.is_dir() else PLANNED
-    out = marked({"name": spec.run.name} | account_of(terms, draws), spec.run.private, warning)
+    out = account_of(terms, draws)
     if as_json:
-        click.echo(json.dumps(out, indent=2))
+        click.echo(json.dumps(marked({"name": spec.run.name} | plain(out), spec.run.private, warning), indent=2))
     else:
         warn(spec.run.private, warning)
-        console().print(account_tables(out))
+        console().print(account_tables(spec.run.name, out, spec.run.private))
 
 
 @account.command()
@@ -93,15 +94,13 @@ def verify(run_dir: Path, as_json: bool) -> None:
     """Check the privacy statement of a release from its published files alone: measurements against the ledger, every
     cost and every epsilon computed again, digests."""
     said = verification.statement(release_of(run_dir))
-    currency = next(c for c in ("rho", "epsilon") if c in said)
-    total = said[currency]["total"]
     if as_json:
-        out = {"right": True, currency: said[currency], "draws": len(said["ledger"]), "digests": said["digests"]}
-        out |= {name: said[name] for name in ("neighbours_of", *said["neighbours_of"])}
-        click.echo(json.dumps(marked(out, said["private"])))
+        shown = ("rho", "epsilon", "digests", "neighbours_of", ANY, AGREEING)
+        out = {"right": True, "draws": len(said.ledger)} | {k: v for k, v in plain(said).items() if k in shown}
+        click.echo(json.dumps(marked(out, said.private)))
         return
-    warn(said["private"])
-    click.echo(f"{len(said['ledger'])} draws, {len(said['digests'])} digests: the privacy statement is right; "
-               f"total {total} (about {float(Fraction(total)):.6g})")  # fmt: skip
+    warn(said.private)
+    click.echo(f"{len(said.ledger)} draws, {len(said.digests)} digests: the privacy statement is right; "
+               f"total {said.total} (about {float(said.total):.6g})")  # fmt: skip
     click.echo(checked(said))
-    console().print("\n".join(promises_of(said)), highlight=False)
+    console().print("\n".join(promises_of(said, said.private)), highlight=False)

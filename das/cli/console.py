@@ -9,6 +9,8 @@ from typing import Any
 from rich.console import Console, Group
 from rich.table import Table
 
+from das.accounting.document import GaussianAccount, GeometricAccount, Promises, Pure, Zcdp, ZcdpChange
+from das.accounting.fields import decimal
 from das.evaluate import Headline
 from das.model.budget import Plan
 from das.model.not_private import WITHOUT
@@ -84,7 +86,8 @@ def two_table(rows: Sequence[TwoErrorsRow] | Sequence[DifferenceRow], title: str
 def plan_table(
     name: str,
     plans: Mapping[str, Plan],
-    promise: Mapping[str, Any],
+    promise: Promises,
+    private: bool,
 ) -> Group:
     tables: list[Any] = []
     for universe, plan in plans.items():
@@ -102,29 +105,24 @@ def plan_table(
             previous = d.level
             table.add_row(d.level, d.query, f"{float(d.cost):.6g}", f"{float(d.parameter):,.5g}", f"±{d.margin():,}")
         tables.append(table)
-    return Group(*tables, *promises_of(promise))
+    return Group(*tables, *promises_of(promise, private))
 
 
-def promises_of(said: Mapping[str, Any]) -> list[str]:
+def promises_of(said: Promises, private: bool) -> list[str]:
     """Each guarantee of a statement under the words that say who its neighbours are."""
     out = []
-    for name, words in said["neighbours_of"].items():
-        out += [
-            "",
-            words,
-            *(line for universe, each in said[name].items() for line in _promise(universe, each, said["private"])),
-        ]
+    for words, by in said.each:
+        out += ["", words, *(line for universe, each in by.items() for line in _promise(universe, each, private))]
     return out
 
 
-def _promise(name: str, promise: Mapping[str, Any], private: bool) -> list[str]:
+def _promise(name: str, promise: Zcdp | Pure, private: bool) -> list[str]:
     void = "" if private else f"  ({WITHOUT})"
-    if "rho" not in promise:
-        return [f"{name}: epsilon = {promise['epsilon']}, delta = 0{void}"]
-    lines = [f"{name}: rho = {promise['rho']}; implied epsilon sqrt(2 rho) = {promise['implied_epsilon']:.4g}{void}"]
-    lines += [f"  epsilon {_exactly(e['pld'])} "
-              f"at delta = {e['delta']}  (from rho alone: {bound(e['zcdp-tight'])}; "
-              f"looser conversion: {bound(e['zcdp-bun-steinke'])}){void}" for e in promise["epsilon"]]  # fmt: skip
+    if isinstance(promise, Pure):
+        return [f"{name}: epsilon = {promise.cost}, delta = 0{void}"]
+    lines = [f"{name}: rho = {promise.cost}; implied epsilon sqrt(2 rho) = {promise.implied_epsilon:.4g}{void}"]
+    lines += [f"  epsilon {_exactly(e.pld)} at delta = {decimal(e.delta)}  (from rho alone: {bound(e.tight)}; "
+              f"looser conversion: {bound(e.simple)}){void}" for e in promise.epsilon]  # fmt: skip
     return lines
 
 
@@ -136,33 +134,32 @@ def _exactly(interval: Sequence[float]) -> str:
     return f"at most {bound(interval)}" + (f" and at least {low:.4f}" if low else "")
 
 
-def account_tables(account: Mapping[str, Any]) -> Group:
-    """What :func:`das.accounting.statement.account` gives: epsilons, single changes, and where the budget goes."""
-    currency = "rho" if "rho" in account else "epsilon"
-    head = f"{account['name']}: {account['mechanism']}, {account['neighbours']} neighbours"
-    if "target" in account:
-        t = account["target"]
+def account_tables(name: str, account: GaussianAccount | GeometricAccount, private: bool) -> Group:
+    """Epsilons, single changes, and where the budget goes."""
+    currency = "rho" if isinstance(account, GaussianAccount) else "epsilon"
+    head = f"{name}: {account.mechanism}, {account.neighbours} neighbours"
+    if (t := account.target) is not None:
         head += (
-            f"; calibrated ({t['calibration']}) to epsilon = {t['epsilon']} at delta = {t['delta']} for {t['universe']}"
+            f"; calibrated ({t.calibration}) to epsilon = {t.epsilon} at delta = {decimal(t.delta)} for {t.universe}"
         )
     out: list[Any] = [head]
-    out += promises_of(account)
-    for universe, changes in account["changes"].items():
-        at = f", at delta = {changes[0]['delta']}" if currency == "rho" else ""
-        void = "" if account["private"] else f" ({WITHOUT})"
+    out += promises_of(account, private)
+    for universe, changes in account.changes.items():
+        at = f", at delta = {decimal(changes[0].delta)}" if isinstance(changes[0], ZcdpChange) else ""
+        void = "" if private else f" ({WITHOUT})"
         table = Table(title=f"{universe}: what a change of one record can cost{at}{void}", title_justify="left")
         table.add_column("what differs")
         for column in (currency, *(("epsilon, exact", "from rho alone") if currency == "rho" else ())):
             table.add_column(column, justify="right")
         for c in changes:
-            cells = [bound(c["pld"]), bound(c["zcdp-tight"])] if currency == "rho" else []
-            table.add_row(c["says"], f"{float(Fraction(c[currency])):.6g}", *cells)
+            cells = [bound(c.pld), bound(c.tight)] if isinstance(c, ZcdpChange) else []
+            table.add_row(c.says, f"{float(c.cost):.6g}", *cells)
         out.append(table)
-    for universe, spending in account["spending"].items():
-        for by in ("levels", "queries"):
-            whole = sum(Fraction(c) for c in spending[by].values())
-            rows = [{f"{universe}, by {by}": key, currency: float(Fraction(c)), "share, %": float(100 * Fraction(c) / whole)}
-                    for key, c in spending[by].items()]  # fmt: skip
+    for universe, spending in account.spending.items():
+        for by, costs in (("levels", spending.levels), ("queries", spending.queries)):
+            whole = sum(costs.values())
+            rows = [{f"{universe}, by {by}": key, currency: float(c), "share, %": float(100 * c / whole)}
+                    for key, c in costs.items()]  # fmt: skip
             out.append(records_table(f"{universe}: where the budget goes", rows))
     return Group(*out)
 

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import click
 
+from das.accounting.codec import plain
+from das.accounting.document import ForeignLine
 from das.cli.console import console, records_table
 from das.cli.options import PATH, guarded, json_option, warn
 from das.files.measurements import frame as nmf_frame
@@ -60,10 +62,10 @@ def verify(release: Path, as_json: bool) -> None:
     against what was read off them. `das account verify` checks the whole privacy statement, this included."""
     lines, private = check_files(release_of(release)), is_private(release)
     if as_json:
-        click.echo(json.dumps(marked({"agree": True, "ledger": lines}, private)))
+        click.echo(json.dumps(marked({"agree": True, "ledger": [plain(d) for d in lines]}, private)))
         return
     warn(private)
-    foreign = sum("variance" in d for d in lines)
+    foreign = any(isinstance(d, ForeignLine) for d in lines)
     what = "queries by level: files and statement agree (no ledger: another publisher's)" if foreign else (
         "draws: files and ledger agree")  # fmt: skip
     click.echo(f"{len(lines)} {what}")

@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from das.accounting.codec import plain
 from das.accounting.guarantee import DELTAS, differing, guarantee
 from das.accounting.planning import Option, Place, least_cost, normal_cost, options
 from das.cli.console import console, options_table
@@ -71,7 +72,12 @@ def plan(
         click.echo(
             json.dumps(
                 marked(
-                    {"name": spec.run.name, "universe": asked.name, "prices": prices, "options": rows},
+                    {
+                        "name": spec.run.name,
+                        "universe": asked.name,
+                        "prices": prices,
+                        "options": [r | {"guarantee": plain(r["guarantee"])} for r in rows],
+                    },
                     spec.run.private,
                     PLANNED,
                 ),

@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from das import pipeline
+from das.accounting.codec import plain
 from das.accounting.statement import promises
 from das.cli.console import console, headline_table, plan_table
 from das.cli.interruption import repeated, resumable
@@ -138,10 +139,10 @@ def check(config: Path, changes: tuple[str, ...], paths: tuple[Path, ...], as_js
         found = pipeline.sizes_of(spec, pipeline.prepare(spec, paths, Stages(), Silent()))
     plans = {u.name: u.plan for u in spec.universes}
     draws = {name: p.draws for name, p in plans.items()}
-    promise = marked(promises(spec.terms, draws), spec.run.private, PLANNED)
+    promise = promises(spec.terms, draws)
     if not as_json:
         warn_of(spec)
-        console().print(plan_table(spec.run.name, plans, promise))
+        console().print(plan_table(spec.run.name, plans, promise, spec.run.private))
         for size in found:
             click.echo(_sized(size, bool(paths)))
         return
@@ -150,7 +151,11 @@ def check(config: Path, changes: tuple[str, ...], paths: tuple[Path, ...], as_js
          d.mechanism.symbol: str(d.parameter), "margin_95": d.margin()}
         for u, p in plans.items() for d in p.draws
     ]  # fmt: skip
-    out = {"name": spec.run.name, "neighbours": spec.budget.neighbours} | promise | {"plan": lines}
+    out = (
+        {"name": spec.run.name, "neighbours": spec.budget.neighbours}
+        | marked(plain(promise), spec.run.private, PLANNED)
+        | {"plan": lines}
+    )
     out["sizes"] = [asdict(s) | {"with_data": bool(paths)} for s in found]
     click.echo(json.dumps(out, indent=2))
 

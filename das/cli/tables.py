@@ -20,9 +20,8 @@ from das.cli.progress import Live
 from das.errors import UserError
 from das.files.readers import area_list
 from das.files.readers.table_places import PlaceColumns, added_up
-from das.files.release import table_export
+from das.files.release import statement, table_export
 from das.files.release.tables import GEOID, NAME
-from das.files.run import run_directory
 from das.files.run.run_directory import release_of
 from das.model.areas import Areas
 from das.model.not_private import marked_rows
@@ -137,7 +136,7 @@ def _places(
     levels = release.spine.levels
     if areas is None and not noise:
         return PlaceColumns.of_level(release.spine, at)
-    said = run_directory.read_json(release.folder / "privacy.json")
+    said = statement.read(release.folder)
     variance = variances(universe, table, levels, exact_queries(said, universe.name, levels))
     if areas is None:
         places = PlaceColumns.of_level(release.spine, at)

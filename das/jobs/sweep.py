@@ -7,7 +7,7 @@ the same noise, and the budget of a comparison is spent once.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass
 from fractions import Fraction
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from das import spec as specification
-from das.accounting.guarantee import decimal
+from das.accounting.fields import decimal
 from das.accounting.zcdp import tight
 from das.engine import Progress, Silent, executor, refuse_within_import
 from das.errors import SpecError
@@ -226,17 +226,17 @@ def _written(spec: RunSpec, runs: Sequence[_Run], rows: Sequence[SweepRow], out:
 def _statement(spec: RunSpec, runs: Sequence[_Run]) -> dict[str, Any]:
     """What each run has spent, and all together: exact sums of their own privacy statements, each noise once."""
     currency = spec.persons.plan.mechanism.currency
-    statements: list[Mapping[str, Any]] = [privacy_statement.read(r.directory.release) for r in runs]
+    statements = [privacy_statement.read_ours(r.directory.release) for r in runs]
     noise_of = _shared(runs)
     lines = [
-        {"run": r.directory.root.name, "method": r.method, "repeat": r.repeat, "private": s["private"],
-         currency: s[currency]["total"], "interrupted_attempts": len(s["spent_by_interrupted_attempts"]),
+        {"run": r.directory.root.name, "method": r.method, "repeat": r.repeat, "private": s.private,
+         currency: str(s.total), "interrupted_attempts": len(s.lost),
          "noise_of": noise_of.get(r.directory.root.name)}
         for r, s in zip(runs, statements, strict=True)
     ]  # fmt: skip
-    total = sum((Fraction(line[currency]) for line in lines if line["noise_of"] is None), Fraction(0))
+    total = sum((Fraction(str(line[currency])) for line in lines if line["noise_of"] is None), Fraction(0))
     out = marked({"what_this_means": WARNING, "runs": lines, currency: {"total": str(total)}},
-                 all(s["private"] for s in statements))  # fmt: skip
+                 all(s.private for s in statements))  # fmt: skip
     if currency == RHO:
         out["epsilon"] = {"delta": decimal(spec.budget.delta), "zcdp-tight": tight(total, spec.budget.delta)}
     return out

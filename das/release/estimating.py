@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from das import spec as specification
+from das.accounting.document import Document, ForeignStatement
 from das.engine import Progress, Silent, executor, refuse_within_import
 from das.errors import InfeasibleError, ReleaseError, UserError
 from das.files.measurements import published_layout
@@ -124,8 +125,14 @@ def _estimate_from(
         "certificates": certificates_json(made.certificates),
         "outputs": directory.digests(),
     }
-    directory.write_manifest(marked(said, privacy["private"]))
-    return Outcome(directory, {}, stages.seconds, tuple(privacy.get("notes", ())), private=privacy["private"])
+    directory.write_manifest(marked(said, privacy.private))
+    return Outcome(
+        directory,
+        {},
+        stages.seconds,
+        privacy.says if isinstance(privacy, ForeignStatement) else (),
+        private=privacy.private,
+    )
 
 
 def _changed(spec: RunSpec, changes: Sequence[str]) -> RunSpec:
@@ -141,11 +148,11 @@ def _changed(spec: RunSpec, changes: Sequence[str]) -> RunSpec:
     return new
 
 
-def _check_taken(release: Path, taken: Mapping[str, str], said: Mapping[str, Any]) -> None:
+def _check_taken(release: Path, taken: Mapping[str, str], said: Document) -> None:
     """What was taken over is what the statement of the release has digests of: under a new seal, an alteration could
     not be seen any more. (Measurements of another publisher are without.)"""
-    for name, digest in taken.items() if "measured" not in said else ():
-        if said["digests"].get(name) != digest:
+    for name, digest in () if isinstance(said, ForeignStatement) else taken.items():
+        if said.digests.get(name) != digest:
             raise ReleaseError("is not that of which privacy.json has the digest", where=release / name,
                                remedy="the release is altered: get it again from where it was published")  # fmt: skip
 

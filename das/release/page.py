@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from das.accounting.document import Stated
 from das.files.release import statement as privacy_statement
 from das.files.run import run_directory
 from das.model.areas import Areas
@@ -56,16 +57,15 @@ def write(release: Opened, what: Shown, out: Path, worse: Sequence[Any] = ()) ->
     :class:`das.release.residuals.Misfit`."""
     privacy, spec = privacy_statement.read(release.folder), release.spec
     draws = {u.name: _draws(release, u) for u in spec.universes}
-    said = [*privacy.get("what_this_means", ()), *privacy.get("notes", ())]
-    page = release_html(what, facts(spec.run.name, spec.persons.schema, privacy), draws, says=said,
+    page = release_html(what, facts(spec.run.name, spec.persons.schema, privacy), draws, says=privacy.says,
                         privacy_page=(out / "privacy.html").is_file(), worse=worse)  # fmt: skip
     run_directory.write_text(out / NAME, page)
 
 
-def exact_queries(privacy: Mapping[str, Any], universe: str, levels: Sequence[str]) -> dict[str, tuple[str, ...]]:
+def exact_queries(privacy: Stated, universe: str, levels: Sequence[str]) -> dict[str, tuple[str, ...]]:
     """By level, the queries that are invariant: where the statement says so, and at all levels above, as sums."""
-    said = [(levels.index(c["level"]), c["query"]) for c in privacy["outside_the_guarantee"]
-            if (c["universe"], c["sign"]) == (universe, "=")]  # fmt: skip
+    said = [(levels.index(c.level), c.query) for c in privacy.outside
+            if (c.universe, c.sign) == (universe, "=")]  # fmt: skip
     return {level: tuple(q for depth, q in said if depth >= i) for i, level in enumerate(levels)}
 
 

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from das import spec as specification
 from das import tables
+from das.accounting.document import NAME
 from das.engine import Progress
 from das.errors import PrivacyError, ReleaseError
 from das.estimate.collapse import Collapsed, collapse
@@ -60,8 +61,9 @@ class Opened:
 
     def assigned(self, universe: str) -> dict[str, str]:
         """Attributes of a universe that were made up by a rule, each with a sentence; none where nothing is stated."""
-        path = self.folder / "privacy.json"
-        return run_directory.read_json(path).get("assigned", {}).get(universe, {}) if path.is_file() else {}
+        if not (self.folder / NAME).is_file():
+            return {}
+        return dict(privacy_statement.read(self.folder).assigned_of(universe))
 
     def bounds(self, universe: Universe) -> dict[str, Bounds]:
         """From the constraint rows of the noisy measurement files."""
@@ -94,8 +96,8 @@ class Opened:
 
     def _check_constraints(self, universe: Universe, found: Mapping[str, Mapping[str, object]]) -> None:
         """The constraints that the privacy statement lists are those of the files."""
-        outside = privacy_statement.read(self.folder)["outside_the_guarantee"]
-        listed = {(c["level"], c["constraint"]) for c in outside if c["universe"] == universe.name}
+        outside = privacy_statement.read(self.folder).outside
+        listed = {(c.level, c.constraint) for c in outside if c.universe == universe.name}
         there = {(level, name) for level, names in found.items() for name in names}
         for level, name in sorted(listed ^ there):
             where = run_directory.nmf_folder(self.folder, universe.name)

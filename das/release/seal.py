@@ -6,33 +6,37 @@ statement says is computed again by :mod:`das.release.verify`, not believed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
+from das.accounting.codec import own_digest
+from das.accounting.document import NAME, PAGE, Stated
 from das.files.release import statement
 from das.files.run import run_directory
 from das.files.run.ledger import Attempt, digests
 from das.report.privacy import privacy_page
 from das.version import __version__
 
+S = TypeVar("S", bound=Stated)
 
-def seal(release: Path, said: Mapping[str, Any], name: str, attempts: Iterable[Attempt] = ()) -> dict[str, Any]:
+
+def seal(release: Path, said: S, name: str, attempts: Iterable[Attempt] = ()) -> S:
     """Write the statement ``said`` and its page, with the digests of all that is there now; returns it as written.
     Measurements that are among ``attempts`` are not read again."""
-    whole = {**said, "software": software(), "digests": digests(release, attempts)}
-    run_directory.write_text(release / statement.PAGE, page(whole, name))
-    whole["digests"][statement.PAGE] = run_directory.digest(release / statement.PAGE)
-    whole["digests"][statement.NAME] = statement.own_digest(whole)
-    run_directory.write_json(release / statement.NAME, whole)
+    whole = said.sealed(digests(release, attempts), software())
+    run_directory.write_text(release / PAGE, page(whole, name))
+    whole = whole.sealed({**whole.digests, PAGE: run_directory.digest(release / PAGE)}, whole.software)
+    whole = whole.sealed({**whole.digests, NAME: own_digest(whole)}, whole.software)
+    statement.write(release, whole)
     return whole
 
 
-def page(said: Mapping[str, Any], name: str) -> str:
+def page(said: Stated, name: str) -> str:
     """The page of a statement. It shows the digests of the other files."""
-    others = {k: v for k, v in said["digests"].items() if k not in (statement.NAME, statement.PAGE)}
-    return privacy_page({**said, "digests": others}, name)
+    others = {k: v for k, v in said.digests.items() if k not in (NAME, PAGE)}
+    return privacy_page(said.sealed(others, said.software), name)
 
 
 def software() -> dict[str, str]:

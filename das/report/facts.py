@@ -6,11 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, NotRequired, TypedDict
 
+from das.accounting.document import Document, Epsilons, ForeignStatement, GaussianStatement
+from das.accounting.fields import decimal as delta_text
 from das.model.schema import Schema
 from das.model.solution import Certificate
 
 #: Methods of the privacy statement, and how the pages call them.
-METHODS = {"pld": "exact, upper end", "zcdp-tight": "from ρ, tight", "zcdp-bun-steinke": "from ρ, simple"}
+METHODS = {"pld": "exact, upper end", "tight": "from ρ, tight", "simple": "from ρ, simple"}
 
 
 class Stage(TypedDict):
@@ -60,7 +62,7 @@ class Facts(TypedDict):
 def facts(
     name: str,
     schema: Schema,
-    privacy: Mapping[str, Any],
+    privacy: Document,
     stages: Sequence[Mapping[str, Any]] = (),
     certificates: Mapping[str, Certificate] | None = None,
 ) -> Facts:
@@ -68,14 +70,10 @@ def facts(
     out: Facts = {
         "name": name,
         "schema": f"{schema.name} ({', '.join(a.title for a in schema.attributes)})",
-        "private": privacy["private"],
-        "mechanism": privacy["mechanism"],
-        "invariants": [
-            c["says"] or f"{c['constraint']} of {c['universe']}, {c['level']}" for c in privacy["outside_the_guarantee"]
-        ],
+        "private": privacy.private,
+        "mechanism": privacy.mechanism,
+        "invariants": [c.says or f"{c.constraint} of {c.universe}, {c.level}" for c in privacy.outside],
     }
-    if "neighbours" in privacy:
-        out["neighbours"] = privacy["neighbours"]
     if stages:
         out["stages"] = [Stage(name=s["name"], seconds=s["seconds"], peak_mb=s["peak_mb"]) for s in stages]
     if certificates:
@@ -84,26 +82,26 @@ def facts(
     return out
 
 
-def _promise(out: Facts, privacy: Mapping[str, Any]) -> None:
+def _promise(out: Facts, privacy: Document) -> None:
     """The guarantee: of all universes together, or in the words of whoever published the measurements."""
-    if isinstance(privacy["guarantee"], str):
-        out["guarantee"] = privacy["guarantee"]
+    if isinstance(privacy, ForeignStatement):
+        out["guarantee"] = privacy.guarantee
         return
-    every = [(says, list(privacy[name].values())[-1]) for name, says in privacy["neighbours_of"].items()]
-    if "rho" in privacy:
-        out["rho"] = decimal(Fraction(privacy["rho"]["total"]))
-        out["epsilon"] = [Guarantee(says=says, epsilon=_epsilons(g["epsilon"])) for says, g in every]
+    out["neighbours"] = privacy.neighbours
+    every = [(says, list(by.values())[-1]) for says, by in privacy.each]
+    if isinstance(privacy, GaussianStatement):
+        out["rho"] = decimal(privacy.total)
+        out["epsilon"] = [Guarantee(says=says, epsilon=_epsilons(g.epsilon)) for says, g in every]
     else:
-        out["pure_epsilon"] = every[0][1]["epsilon"]
-        out["epsilon"] = [Guarantee(says=says, epsilon=[], pure=g["epsilon"]) for says, g in every]
+        out["pure_epsilon"] = str(every[0][1].cost)
+        out["epsilon"] = [Guarantee(says=says, epsilon=[], pure=str(g.cost)) for says, g in every]
 
 
-def _epsilons(rows: Sequence[Mapping[str, Any]]) -> list[Epsilon]:
+def _epsilons(rows: Sequence[Epsilons]) -> list[Epsilon]:
     return [
-        Epsilon(method=said, delta=row["delta"], epsilon=row[m][1] if m == "pld" else row[m])
+        Epsilon(method=said, delta=delta_text(row.delta), epsilon=row.pld[1] if m == "pld" else getattr(row, m))
         for row in rows
         for m, said in METHODS.items()
-        if m in row
     ]
 
 

@@ -5,40 +5,41 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
-from typing import Any
 
 import matplotlib as mpl
 from markupsafe import Markup
 from matplotlib.ticker import FuncFormatter, NullFormatter
 
+from das.accounting.document import Epsilons, GaussianStatement, Stated, Statement
+from das.accounting.fields import decimal as delta
 from das.model.mechanisms import MECHANISMS
 from das.report import figures
 from das.report.facts import METHODS, decimal
 from das.report.template import environment
 
+#: Where the headline gives epsilon, if no target says another delta.
+USUAL = Fraction(1, 10**10)
 
-def privacy_page(privacy: Mapping[str, Any], name: str) -> str:
+
+def privacy_page(privacy: Stated, name: str) -> str:
     """One self-contained page, safe to publish beside the statement that it shows. Where noisy measurements came
     from another publisher there is no ledger, and the page says so."""
     env = environment()
-    env.filters |= {"approx": approx, "bound": bound, "parts": parts, "fraction": lambda x: float(Fraction(x)),
-                    "decimal": lambda x: decimal(Fraction(x))}  # fmt: skip
-
-    curve = privacy.get("curve", ())
+    env.filters |= {"approx": approx, "bound": bound, "parts": parts, "decimal": decimal, "delta": delta}
+    figure = Markup(_curve(privacy.curve)) if isinstance(privacy, GaussianStatement) else ""
     return env.get_template("privacy.html").render(
-        name=name, privacy=privacy, methods=METHODS, figure=Markup(_curve(curve)) if curve else "",
-        private=privacy["private"], mechanism=MECHANISMS[privacy["mechanism"]],
+        name=name, privacy=privacy, private=privacy.private, methods=METHODS, usual=USUAL, figure=figure,
+        drawn=isinstance(privacy, Statement), mechanism=MECHANISMS[privacy.mechanism],
     )  # fmt: skip
 
 
-def approx(value: str) -> str:
+def approx(value: Fraction) -> str:
     """An exact fraction as a reader sees it: itself where it is short, and about how much.
 
-    >>> approx("293764/114921"), approx("2")
+    >>> approx(Fraction(293764, 114921)), approx(Fraction(2))
     ('293764/114921 (about 2.55623)', '2')
     """
-    number = Fraction(value)
-    return value if number.denominator == 1 else f"{value} (about {float(number):.6g})"
+    return str(value) if value.denominator == 1 else f"{value} (about {float(value):.6g})"
 
 
 def bound(value: float | Sequence[float]) -> str:
@@ -51,22 +52,18 @@ def bound(value: float | Sequence[float]) -> str:
     return f"{math.ceil(upper * 10_000) / 10_000:.4f}"
 
 
-def percent(part: str, whole: str) -> str:
-    return f"{float(100 * Fraction(part) / Fraction(whole)):.3g} %"
-
-
-def parts(spending: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
+def parts(spending: Mapping[str, Fraction]) -> Iterator[tuple[str, Fraction, str]]:
     """Name, exact cost, and share of the sum, of each part."""
-    whole = str(sum(map(Fraction, spending.values())))
-    return ((name, cost, percent(cost, whole)) for name, cost in spending.items())
+    whole = sum(spending.values())
+    return ((name, cost, f"{float(100 * cost / whole):.3g} %") for name, cost in spending.items())
 
 
 @mpl.rc_context(figures.STYLE)
-def _curve(rows: Sequence[Mapping[str, Any]]) -> str:
+def _curve(rows: Sequence[Epsilons]) -> str:
     """Epsilon against delta, by each method."""
     fig, ax = figures.figure(6.4, 3.6)
     for (key, label), (colour, _, line) in zip(METHODS.items(), figures.SERIES, strict=True):
-        at = [(float(Fraction(r["delta"])), r[key][1] if key == "pld" else r[key]) for r in rows]
+        at = [(float(r.delta), r.pld[1] if key == "pld" else getattr(r, key)) for r in rows]
         ax.plot(*zip(*at, strict=True), line, color=colour, label=label, linewidth=1.6)
     ax.set_xscale("log")
     ax.set_ylim(bottom=0)

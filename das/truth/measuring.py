@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from typing import Any
 
 from das import spec as specification
+from das.accounting.document import GaussianStatement, GeometricStatement
 from das.accounting.statement import Drawn, invariants, statement
 from das.engine import Progress
 from das.errors import PrivacyError, ReleaseError, UserError
@@ -40,7 +40,7 @@ class MeasuringRecord:
     began: datetime
     entropy: str
     private: bool
-    privacy: dict[str, Any]
+    privacy: GaussianStatement | GeometricStatement
 
 
 def begin(spec: RunSpec, prepared: Prepared, directory: RunDirectory, measured: RunDirectory | None = None) -> None:

@@ -126,7 +126,7 @@ def test_bounds_by_buildings_drop_nothing() -> None:
     assert bounds.terms.exact["persons"] == ()
     draws = {"persons": bounds.persons.plan.draws}
     said = promises(bounds.terms, draws)
-    assert said[ANY] == said[AGREEING]
+    assert said.guarantee == said.agreeing
     assert spec.terms.exact == {"persons": (("State", "total"),), "housing": (("Block", "total"),)}
 
 

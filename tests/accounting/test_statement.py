@@ -11,8 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from das.accounting import bun_steinke, implied, tight
+from das.accounting import bun_steinke, codec, implied, tight
 from das.accounting import epsilon as exact_epsilon
+from das.accounting.document import Zcdp
+from das.accounting.fields import decimal
 from das.accounting.guarantee import guarantees
 from das.accounting.statement import CURVE, Drawn, Terms, invariants, statement
 from das.accounting.target import Target
@@ -48,9 +50,13 @@ def state(  # type: ignore[no-untyped-def]
         target,
     )
     outside = invariants({"persons": constraints})
-    out = statement(terms, Drawn(events, lost or {}), outside, "source", private, ["a note"], {"spec.toml": "abc"})
-    assert json.loads(json.dumps(out)) == out  # plain data
-    return out
+    out = statement(terms, Drawn(events, lost or {}), outside, "source", private, ["a note"])
+    out = out.sealed({"spec.toml": "abc"}, {"das": "0"})
+    text = codec.text(out)
+    again = codec.of(json.loads(text))
+    assert again == out
+    assert codec.text(again) == text
+    return codec.plain(out)
 
 
 costs = st.integers(1, 4).map(lambda k: Fraction(k, 8))
@@ -96,8 +102,9 @@ def test_epsilons_are_the_conversions_at_each_delta() -> None:
 ])  # fmt: skip
 def test_the_delta_asked_for_is_there_once(delta: Fraction, names: list[str]) -> None:
     draws = {"persons": [event(Fraction(1))]}
-    epsilon = guarantees(GAUSSIAN.currency, Neighbours.BOUNDED, draws, delta)["persons"]["epsilon"]
-    assert [e["delta"] for e in epsilon] == names
+    stated = guarantees(GAUSSIAN.currency, Neighbours.BOUNDED, draws, delta)["persons"]
+    assert isinstance(stated, Zcdp)
+    assert [decimal(e.delta) for e in stated.epsilon] == names
 
 
 def test_pure_budgets_are_stated_as_they_are() -> None:

@@ -18,7 +18,7 @@ from rich.console import Console
 
 from das.cli import main
 from das.cli.console import records_table
-from das.files.release import areas
+from das.files.release import areas, statement
 from das.files.release import spine as spine_file
 from das.files.release import tables as published_tables
 from das.model.areas import Areas
@@ -26,6 +26,7 @@ from das.model.histogram import Histogram
 from das.model.schema import H1, PL94
 from das.model.spine import Spine
 from das.tables import published
+from tests.statements import one_draw
 
 CODES = np.array(["001A", "001B", "002A"])
 SPEC = """
@@ -114,7 +115,7 @@ def test_labels_alone_tell_the_columns_apart() -> None:
 
 def test_a_table_that_was_assigned_says_so_in_every_format(das: Das, release: Path, tmp_path: Path) -> None:
     marked = Path(shutil.copytree(release, tmp_path / "release"))
-    (marked / "privacy.json").write_text(json.dumps({"assigned": {"persons": {"hhgq": "It was assigned."}}}))
+    statement.write(marked, one_draw({"persons": {"hhgq": "It was assigned."}}))
     args = (marked, "--level", "State", "--table", "P5")
     assert "NOT COUNTED: hhgq assigned" in das(marked)[1]
     head, row = csv.reader(io.StringIO(das(*args)[1]))
@@ -239,7 +240,7 @@ def towns(tmp_path_factory: pytest.TempPathFactory) -> Path:
         'Block_Group = "1/3" }', 'Block_Group = "1/3", Block = "1/3" }').replace(
         'Block_Group = { total = "1" } }', 'Block_Group = { total = "1" }, Block = { total = "1" } }').replace(
         'Block_Group = { detailed = "1" } }', 'Block_Group = { detailed = "1" }, Block = { detailed = "1" } }'))  # fmt: skip
-    (folder / "privacy.json").write_text('{"outside_the_guarantee": []}')
+    statement.write(folder, one_draw())
     groups = np.array(["440070101012", "440070200001"])
     parent = (np.zeros(1, np.int64), np.zeros(2, np.int64), np.array([0, 0, 1]))
     names = (np.array([""]), np.array(["Block Group 2", 'Año, "so called"']), np.array(["", "", ""]))

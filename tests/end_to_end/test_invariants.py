@@ -103,7 +103,7 @@ def test_what_is_exact_is_exact_and_what_is_not_is_noisy(people: Path, tmp_path:
     assert Counter(zip(made["sex"], made["age"], strict=True)) == Counter((r["sex"], r["age"]) for r in true)
     assert Counter(made["work"]) != Counter(r["work"] for r in true)
     assert Counter(made["geocode"]) != Counter(r["ward"] for r in true)
-    said = [c["says"] for c in verify.statement(release)["outside_the_guarantee"]]
+    said = [c.says for c in verify.statement(release).outside]
     assert said == [f"the number of persons of every {x}, exactly"
                     for x in ("Town", "Region by sex", "Country by sex * age")]  # fmt: skip
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 import csv
 import random
 from collections import Counter
-from fractions import Fraction
 from pathlib import Path
 
 import pytest
@@ -203,16 +202,13 @@ def test_tables_of_ones_own(run: Outcome) -> None:
 
 def test_the_ledger_and_the_statement_count_both(run: Outcome) -> None:
     privacy = verify.statement(run.directory.release)
-    assert {k: Fraction(v) for k, v in privacy["rho"].items()} == {"persons": 2, "households": 1, "total": 3}
-    assert set(privacy["guarantee"]) == {"persons", "households", "total"}
-    assert (
-        privacy["guarantee"]["households"]["epsilon"][0]["pld"][1]
-        < privacy["guarantee"]["total"]["epsilon"][0]["pld"][0]
-    )
-    said = [c["says"] for c in privacy["outside_the_guarantee"]]
+    assert privacy.totals == {"persons": 2, "households": 1, "total": 3}
+    assert set(privacy.guarantee) == {"persons", "households", "total"}
+    assert privacy.guarantee["households"].epsilon[0].pld[1] < privacy.guarantee["total"].epsilon[0].pld[0]
+    said = [c.says for c in privacy.outside]
     assert "the number of households of every Country, exactly" in said
-    assert any("households and persons are different records" in s for s in privacy["what_this_means"])
-    lines = [d for d in privacy["ledger"] if d["universe"] == "households"]
+    assert any("households and persons are different records" in s for s in privacy.says)
+    lines = [d for d in privacy.ledger if d.universe == "households"]
     assert len(lines) == 5
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -16,10 +16,12 @@ import pytest
 
 from das import pipeline, spec
 from das.accounting.agreeing import AGREEING
+from das.accounting.codec import own_digest
+from das.accounting.document import Aim
 from das.accounting.statement import statement
 from das.errors import ReleaseError, UserError
 from das.files.measurements import published_layout
-from das.files.release.statement import own_digest
+from das.files.release import statement as privacy_statement
 from das.files.run import run_directory
 from das.files.run.ledger import LedgerFile, digests
 from das.files.simulators import census_1940 as simulate_1940
@@ -75,12 +77,13 @@ def line(release: Path, text: str) -> str:
 
 def test_a_release_as_it_was_written(finished: Path) -> None:
     said = verify.statement(finished)
-    assert said["target"] == {"universe": "persons", "epsilon": "2", "delta": "1e-10", "calibration": "exact"}
-    ten = next(e for e in said["guarantee"]["persons"]["epsilon"] if e["delta"] == "1e-10")
-    assert 1.99999 < ten["pld"][0] <= ten["pld"][1] <= 2
-    assert said["private"] is True
+    ten = Fraction(1, 10**10)
+    assert said.target == Aim(universe="persons", epsilon=Fraction(2), delta=ten, calibration="exact")
+    low, high = next(e.pld for e in said.guarantee["persons"].epsilon if e.delta == ten)
+    assert 1.99999 < low <= high <= 2
+    assert said.private is True
     assert {"spec.toml", "spine.parquet", "ledger.jsonl", "nmf/State.parquet/DPQuery",
-            "nmf/State.parquet/Constraint"} <= set(said["digests"])  # fmt: skip
+            "nmf/State.parquet/Constraint"} <= set(said.digests)  # fmt: skip
 
 
 # --- numbers of the statement --------------------------------------------------------------------------------
@@ -121,7 +124,11 @@ def nudge(path: tuple[Any, ...], value: Any) -> Change:
     (("digests", "privacy.html"), "0" * 64, ["digests.privacy.html is"]),
     (("software", "das"), "0", ["digests.privacy.json is"]),
     (("what_this_means",), [], ["does not say", "called neighbours"]),
-    (("extra",), 1, ["extra is 1", "again None"]),
+    (("extra",), 1, ["no privacy statement (extra: Extra inputs are not permitted"]),
+    (("cost",), {"total": "1"}, ["no privacy statement (cost: Extra inputs are not permitted"]),
+    (("ledger", 3, "cost"), "1", ["no privacy statement (ledger.3.cost: Extra inputs are not permitted"]),
+    (("format",), "das-privacy-statement/2", ["the format 'das-privacy-statement/2'", "reads 'das-privacy-statement/1'"]),
+    (("format",), None, ["no privacy statement (format", "before its statements had formats"]),
     (("outside_the_guarantee",), [], ["total", "in the files, and not in the statement"]),
     (("ledger",), "none", ["no privacy statement"]),
 ])  # fmt: skip
@@ -150,7 +157,7 @@ def test_rounding_of_another_machine_is_no_fault(copied: Path) -> None:
 
     alter(copied, change)
     sealed(copied)
-    assert verify.statement(copied)["ledger"]
+    assert verify.statement(copied).ledger
 
 
 # --- files -----------------------------------------------------------------------------------------------------
@@ -205,10 +212,10 @@ def test_what_was_lost_is_counted_and_verified(finished: Path, copied: Path) -> 
     path.write_text("\n".join([*lines[:2], *lines]) + "\n", encoding="utf-8")
     chosen, drawn = verify.drawn(copied)
     assert [len(es) for es in drawn.lost.values()] == [1]
-    said = json.loads((copied / "privacy.json").read_text(encoding="utf-8"))
-    new = statement(chosen.terms, drawn, said["outside_the_guarantee"], said["entropy"], True)
+    said = privacy_statement.read(copied)
+    new = statement(chosen.terms, drawn, said.outside, said.entropy, True)
     seal(copied, new, chosen.run.name)
-    assert Fraction(verify.statement(copied)["rho"]["total"]) > chosen.persons.plan.cost
+    assert verify.statement(copied).total > chosen.persons.plan.cost
 
 
 def test_digests_of_the_ledger_are_those_of_the_files(finished: Path) -> None:
@@ -251,8 +258,8 @@ def test_files_without_a_ledger_are_held_against_what_was_read(foreign: Path, tm
     alter(copied, nudge(("measured", 2, "units"), 5))
     with pytest.raises(ReleaseError, match="are measured, the statement says 5"):
         verify.check(copied)
-    alter(copied, nudge(("measured", 2, "units"), lines[2]["units"]))
-    alter(copied, nudge(("measured", 4, "variance", "most"), lines[4]["variance"]["most"] * 0.99))
+    alter(copied, nudge(("measured", 2, "units"), lines[2].units))
+    alter(copied, nudge(("measured", 4, "variance", "most"), lines[4].variance.most * 0.99))
     with pytest.raises(ReleaseError, match="variance"):
         verify.check(copied)
     alter(copied, lambda v: v["measured"].pop(3))
@@ -332,17 +339,21 @@ def test_a_statement_without_its_second_guarantee(copied: Path) -> None:
     assert len(message) < 300
 
 
+def resealed(release: Path, software: Mapping[str, str]) -> None:
+    """The statement with digests of the page as it is, and of itself."""
+    said = privacy_statement.read(release)
+    said = said.sealed({**said.digests, "privacy.html": run_directory.digest(release / "privacy.html")}, software)
+    privacy_statement.write(release, said.sealed({**said.digests, "privacy.json": own_digest(said)}, software))
+
+
 def test_a_page_that_says_something_else_with_its_digest(copied: Path) -> None:
     """The digests were altered too: the page is written again from the statement."""
-    path, said = copied / "privacy.html", json.loads((copied / "privacy.json").read_text(encoding="utf-8"))
+    path, said = copied / "privacy.html", privacy_statement.read(copied)
     path.write_text(path.read_text(encoding="utf-8").replace("ledger", "books"), encoding="utf-8")
-    said["digests"]["privacy.html"] = run_directory.digest(path)
-    said["digests"]["privacy.json"] = own_digest(said)
-    run_directory.write_json(copied / "privacy.json", said)
+    resealed(copied, said.software)
     refused(copied, "privacy.html", "is not the page of this statement")
-    said["software"]["matplotlib"] = "3.0"  # another version would have written it otherwise: then the digest must do
-    said["digests"]["privacy.json"] = own_digest(said)
-    run_directory.write_json(copied / "privacy.json", said)
+    # another version would have written it otherwise: then the digest must do
+    resealed(copied, {**said.software, "matplotlib": "3.0"})
     assert not verify.same_software(verify.statement(copied))
 
 
@@ -373,7 +384,7 @@ def test_an_attempt_that_drew_nothing_is_none_of_the_statement_s(copied: Path) -
     path.write_text(text + text.splitlines()[0] + "\n", encoding="utf-8")
     refused(copied, "ledger.jsonl")
     sealed(copied)
-    assert verify.statement(copied)["spent_by_interrupted_attempts"] == []
+    assert verify.statement(copied).lost == ()
 
 
 def test_a_figure_in_its_last_digit(copied: Path) -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from fractions import Fraction
 from typing import Any
 
 import pytest
 
+from das.accounting.document import FORMAT, ForeignStatement, GaussianStatement, GeometricStatement, Invariant
 from das.accounting.statement import Drawn, Terms, statement
 from das.accounting.target import Target
 from das.model.budget import Neighbours
@@ -24,7 +24,7 @@ GAUSSIAN = DISCRETE_GAUSSIAN
 def said(
     mechanism: Mechanism = GAUSSIAN, neighbours: Neighbours = Neighbours.BOUNDED, private: bool = True,
     target: Target | None = None, lost: bool = False,
-) -> dict[str, Any]:  # fmt: skip
+) -> GaussianStatement | GeometricStatement:  # fmt: skip
     cost = Fraction(1, 3)
     parameter = neighbours.sensitivity / ((2 if mechanism is GAUSSIAN else 1) * cost)
     draws = [
@@ -36,11 +36,11 @@ def said(
     by = {u: [e for e in events if e.universe == u] for u in ("persons", "housing")}
     terms = Terms(mechanism, neighbours, Fraction(1, 10**10), ("US", "State", "Block_Group"),
                   {"persons": PL94, "housing": H1}, {"persons": [("State", "total")], "housing": []}, target)  # fmt: skip
-    outside = [{"universe": "persons", "constraint": "total", "level": "State", "query": "total", "sign": "=",
-                "says": "the number of persons of every State, exactly"}]  # fmt: skip
+    outside = [Invariant(universe="persons", constraint="total", level="State", query="total", sign="=",
+                         says="the number of persons of every State, exactly")]  # fmt: skip
     drawn = Drawn(by, {"persons": events[:1]} if lost else {})
-    out = statement(terms, drawn, outside, "the <source>", private, ["a <b>note</b>"], {"spec.toml": "f00d" * 16})
-    return dict(json.loads(json.dumps(out)))
+    out = statement(terms, drawn, outside, "the <source>", private, ["a <b>note</b>"])
+    return out.sealed({"spec.toml": "f00d" * 16}, {})
 
 
 def test_it_says_what_the_statement_says() -> None:
@@ -50,12 +50,13 @@ def test_it_says_what_the_statement_says() -> None:
                  "Block group", "the number of persons of every State, exactly", "place within one State",
                  "every attribute", "need not agree", "that agree on everything", "anything within one State", "das account verify", "f00d" * 16, "Target", "1e-12", "1e-30"):  # fmt: skip
         assert part in text, part
-    for each in [g for name, says in data["neighbours_of"].items() if says in text for g in data[name].values()]:
-        for e in each["epsilon"]:
-            for method in ("pld", "zcdp-tight", "zcdp-bun-steinke"):
-                assert bound(e[method]) in text
-    for c in data["changes"]["persons"]:
-        assert bound(c["pld"]) in text
+    promised = [g for says, by in data.each if says in text for g in by.values()]
+    assert len(promised) == 6
+    for e in (e for each in promised for e in each.epsilon):
+        for value in (e.pld, e.tight, e.simple):
+            assert bound(value) in text
+    for c in data.changes["persons"]:
+        assert bound(c.pld) in text
     assert "NOT PRIVATE" not in text
 
 
@@ -100,12 +101,12 @@ def test_a_pure_budget() -> None:
 
 
 def test_measurements_of_another_publisher() -> None:
-    privacy = {
-        "private": True, "entropy": "as published", "mechanism": "discrete-gaussian",
-        "guarantee": "that of the publisher of the noisy measurements",
-        "outside_the_guarantee": [{"universe": "persons", "constraint": "total", "level": "US", "says": "the total"}],
-        "measured": [], "ledger": [], "notes": ["nothing is measured at Tract"],
-    }  # fmt: skip
+    total = Invariant(universe="persons", constraint="total", level="US", query="total", sign="=", says="the total")
+    privacy = ForeignStatement.make(
+        format=FORMAT, private=True, entropy="as published", mechanism="discrete-gaussian",
+        guarantee="that of the publisher of the noisy measurements", outside=[total], measured=[], ledger=(),
+        says=["nothing is measured at Tract"], digests={}, software={},
+    )  # fmt: skip
     text = Page(privacy_page(privacy, "x")).text
     for part in ("another publisher", "that of the publisher", "the total", "nothing is measured at Tract"):
         assert part in text
@@ -117,7 +118,7 @@ def test_a_loss_is_never_rounded_down(value: Any, shown: str) -> None:
 
 
 def test_a_long_fraction_is_also_told_roughly() -> None:
-    assert approx("46066969010197/17508174012729") == "46066969010197/17508174012729 (about 2.63117)"
+    assert approx(Fraction(46066969010197, 17508174012729)) == "46066969010197/17508174012729 (about 2.63117)"
 
 
 def test_the_total_and_the_exact_figures_are_told_for_what_they_are() -> None:
@@ -129,5 +130,5 @@ def test_the_total_and_the_exact_figures_are_told_for_what_they_are() -> None:
     assert "All records together" not in text
     assert "as long as the exact figures stay what they are" in text
     assert "A change that alters the exact figures shows in them" in text
-    data["outside_the_guarantee"] = []
+    data = data.make(**{**dict(data), "outside": ()})
     assert "exact figures stay" not in Page(privacy_page(data, "x")).text

@@ -28,6 +28,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from das.accounting.document import FORMAT, ForeignLine, ForeignStatement, Invariant, Variance
 from das.errors import InputError, ReleaseError, UserError
 from das.files.measurements import nmf
 from das.files.measurements.published_constraints import constraints_of
@@ -45,6 +46,7 @@ from das.files.measurements.published_files import (
 )
 from das.files.measurements.published_tree import spine_of
 from das.files.release import spine as spine_file
+from das.files.release import statement
 from das.files.run import run_directory
 from das.model.constraint import Constraint
 from das.model.measurement import Measurement
@@ -114,7 +116,7 @@ def _convert(folder: Path, draft: Path, batch: int) -> None:
     spine_file.write(draft / "spine.parquet", spine)
     name = folder.resolve().name or "published"
     run_directory.write_text(draft / "spec.toml", _spec(name, schema, measured, constraints))
-    run_directory.write_json(draft / "privacy.json", _privacy(spine, measured, constraints, notes))
+    statement.write(draft, _privacy(spine, measured, constraints, notes))
 
 
 # --- measurements --------------------------------------------------------------------------------------------
@@ -229,28 +231,29 @@ def _text(value: str) -> str:
 
 def _privacy(
     spine: Spine, measured: Sequence[_LevelMeasured], constraints: Sequence[Constraint], notes: Sequence[str]
-) -> dict[str, object]:
+) -> ForeignStatement:
     """What can be known: no ledger and no guarantee, which the publisher states."""
-    return {
-        "private": True,
-        "entropy": "as published",
-        "mechanism": "discrete-gaussian",
-        "guarantee": "that of the publisher of the noisy measurements",
-        "outside_the_guarantee": [
-            {"universe": PERSONS, "constraint": c.name, "level": c.level, "query": c.query, "sign": c.sign,
-             "says": f"{_SAYS.get(c.name) or _SAYS[c.name[-2:]]} of every {c.level}, as published"}
+    return ForeignStatement.make(
+        format=FORMAT,
+        private=True,
+        entropy="as published",
+        mechanism="discrete-gaussian",
+        guarantee="that of the publisher of the noisy measurements",
+        outside=[
+            Invariant.make(universe=PERSONS, constraint=c.name, level=c.level, query=c.query, sign=c.sign,
+                      says=f"{_SAYS.get(c.name) or _SAYS[c.name[-2:]]} of every {c.level}, as published")
             for c in constraints
         ],
-        "measured": [
-            {
-                "universe": PERSONS, "level": m.level, "query": q.name, "units": sum(m.variances[q.name].values()),
-                "of_units": spine.units(m.level), "answers": q.answers,
-                "variance": {"usual": m.usual(q.name), "least": min(m.variances[q.name]),
-                             "most": max(m.variances[q.name])},
-            }
+        measured=[
+            ForeignLine(
+                universe=PERSONS, level=m.level, query=q.name, units=sum(m.variances[q.name].values()),
+                of_units=spine.units(m.level), answers=q.answers,
+                variance=Variance(usual=m.usual(q.name), least=min(m.variances[q.name]), most=max(m.variances[q.name])),
+            )
             for m in measured for q in m.queries if q.name in m.variances
         ],
-        "ledger": [],
-        "digests": {},
-        "notes": list(notes),
-    }  # fmt: skip
+        ledger=(),
+        says=notes,
+        digests={},
+        software={},
+    )  # fmt: skip

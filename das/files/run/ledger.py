@@ -18,13 +18,11 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+from das.accounting.document import NAME, PAGE
 from das.errors import ReleaseError
 from das.files.run.run_directory import digest, nmf_folder
 from das.model.ledger import Event
 from das.model.mechanisms import MECHANISMS
-
-#: The files of a release that are its statement.
-STATEMENT = ("privacy.json", "privacy.html")
 
 
 @dataclass
@@ -165,6 +163,6 @@ def digests(release: Path, attempts: Iterable[Attempt] = ()) -> dict[str, str]:
     folders = sorted(p for kind in ("DPQuery", "Constraint") for p in release.glob(f"nmf*/*.parquet/{kind}"))
     inside = set(folders)
     files = sorted(p for p in release.rglob("*") if p.is_file() and not inside & {*p.parents})
-    stated = [p for p in files if p.parent != release or p.name not in STATEMENT]
+    stated = [p for p in files if p.parent != release or p.name not in (NAME, PAGE)]
     found = {p: known.get(p) or digest_of(p) for p in folders} | {p: digest(p) for p in stated}
     return {str(p.relative_to(release)): sha256 for p, sha256 in found.items()}

@@ -1,0 +1,110 @@
+"""The text of a privacy statement, the one way back from it, and the JSON Schema that is published."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
+
+from das.accounting.agreeing import AGREEING
+from das.accounting.document import (
+    ALTERED,
+    FORMAT,
+    NAME,
+    Account,
+    Document,
+    ForeignStatement,
+    GaussianStatement,
+    GeometricStatement,
+    Stated,
+)
+from das.accounting.fields import Section
+from das.errors import ReleaseError
+
+#: The fields in the order of the text.
+ORDER = (
+    "format", "private", "warning", "entropy", "mechanism", "neighbours", "rho", "epsilon", "neighbours_of", "guarantee",
+    AGREEING, "spending", "changes", "target", "curve", "outside_the_guarantee", "assigned", "what_this_means", "measured",
+    "ledger", "spent_by_interrupted_attempts", "digests", "notes", "software",
+)  # fmt: skip
+
+
+def plain(value: Section) -> dict[str, Any]:
+    """What JSON holds of an account, a statement or a part of one."""
+    out = value.model_dump(mode="json", by_alias=True, exclude_none=True)
+    return {k: out[k] for k in sorted(out, key=ORDER.index)} if isinstance(value, Account | Stated) else out
+
+
+def text(statement: Stated) -> str:
+    """The whole file ``privacy.json``."""
+    return json.dumps(plain(statement), indent=2, ensure_ascii=False) + "\n"
+
+
+def own_digest(statement: Stated) -> str:
+    """SHA-256 of what a statement says, but for this digest: keys in order, and no spaces."""
+    value = plain(statement)
+    value["digests"].pop(NAME, None)
+    said = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return hashlib.sha256(said.encode()).hexdigest()
+
+
+def of(value: Mapping[str, Any], where: object = None) -> Document:
+    """The statement that a JSON object is. Raises :class:`ReleaseError` with the place of its first fault."""
+    said = value.get("format")
+    if said is None:
+        raise ReleaseError("this is no privacy statement (format: Field required)",
+                           remedy=f"{ALTERED}; or it is of a das before its statements had formats: read it with that", where=where)  # fmt: skip
+    if isinstance(said, str) and said != FORMAT:
+        raise ReleaseError(f"this privacy statement has the format {said!r}, and this version of das reads {FORMAT!r}",
+                           remedy="read it with the version of das that it names under 'software'", where=where)  # fmt: skip
+    kinds: dict[str, type[Document]] = {"geometric": GeometricStatement, "discrete-gaussian": GaussianStatement}
+    mechanism = value.get("mechanism")
+    kind = (
+        ForeignStatement
+        if "measured" in value
+        else kinds.get(mechanism if isinstance(mechanism, str) else "", GaussianStatement)
+    )
+    try:
+        return kind.model_validate(value, by_alias=True, by_name=False)
+    except ValidationError as error:
+        raise ReleaseError(f"this is no privacy statement ({_fault(error)})", where=where, remedy=ALTERED) from None
+
+
+def _fault(error: ValidationError) -> str:
+    """The first fault, with its place."""
+    first = error.errors(include_url=False, include_context=False)[0]
+    at = ".".join(str(x) for x in first["loc"])
+    whole = first["type"] == "missing" or isinstance(first["input"], dict | list)
+    says = first["msg"].removeprefix("Value error, ") + ("" if whole else f", not {first['input']!r}")
+    return f"{at}: {says}" if at else says
+
+
+class _Published(GenerateJsonSchema):
+    """What may be left out is never null."""
+
+    def nullable_schema(self, schema: Any) -> JsonSchemaValue:
+        return self.generate_inner(schema["schema"])
+
+    def default_schema(self, schema: Any) -> JsonSchemaValue:
+        return self.generate_inner(schema["schema"])
+
+    def field_title_should_be_set(self, schema: Any) -> bool:
+        del schema
+        return False
+
+
+def json_schema() -> dict[str, Any]:
+    """JSON Schema (2020-12) of ``privacy.json``. It tells names and types; that the sums are right is for
+    :mod:`das.release.verify`."""
+    every: TypeAdapter[Any] = TypeAdapter(Document)
+    made = every.json_schema(schema_generator=_Published)
+    for part in made["$defs"].values():
+        if "format" in part["properties"]:
+            part["properties"] = {k: part["properties"][k] for k in sorted(part["properties"], key=ORDER.index)}
+    head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": f"urn:{FORMAT.replace('/', ':')}",
+            "title": "Privacy statement of a release of das"}  # fmt: skip
+    return head | made

@@ -1,0 +1,281 @@
+"""The privacy statement as a document: typed, frozen, of a format with a version.
+
+``docs/privacy-statement.md`` says what each field means. A value here says what ``privacy.json`` says, and
+:mod:`das.accounting.codec` is the one way to that text and back. Names in the text are those of the mechanism: what is
+``cost`` here is ``rho`` there, or ``epsilon``. A change of any name, type or meaning is another :data:`FORMAT`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Annotated, Any, Literal, Self, TypeAlias
+
+from pydantic import Field, SerializeAsAny, model_validator
+
+from das.accounting.fields import By, BySome, Count, Delta, Exact, Loss, Many, Positive, Section, Some
+
+#: What a statement of this version names as its ``format``.
+FORMAT = "das-privacy-statement/1"
+#: The files of a release that state its privacy: for programs, and for people.
+NAME, PAGE = "privacy.json", "privacy.html"
+ALTERED = "the release is altered: get it again from where it was published"
+
+
+class Epsilons(Section):
+    """Epsilon at ``delta``: an interval that holds the exact one (``pld``), and two conversions of rho alone."""
+
+    delta: Delta
+    pld: Annotated[tuple[Loss, Loss], Field(strict=False)]
+    tight: Loss = Field(alias="zcdp-tight")
+    simple: Loss = Field(alias="zcdp-bun-steinke")
+
+
+class Promise(Section):
+    """Of one universe, or of all together: its exact cost."""
+
+    cost: Exact
+
+
+class Zcdp(Promise):
+    """The implied epsilon is sqrt(2 rho); ``epsilon`` at several deltas, the largest first."""
+
+    cost: Exact = Field(alias="rho")
+    implied_epsilon: Loss
+    epsilon: Some[Epsilons]
+
+
+class Pure(Promise):
+    cost: Exact = Field(alias="epsilon")
+    delta: Literal["0"]
+
+
+class Spending(Section):
+    """Where the budget of a universe goes, both ways exactly."""
+
+    levels: By[Exact]
+    queries: By[Exact]
+
+
+class StatedChange(Section):
+    """What a change of one record costs that alters ``what`` alone."""
+
+    kind: Literal["record", "attributes", "place"]
+    what: str
+    says: str
+    cost: Exact
+
+
+class ZcdpChange(StatedChange):
+    cost: Exact = Field(alias="rho")
+    delta: Delta
+    pld: Annotated[tuple[Loss, Loss], Field(strict=False)]
+    tight: Loss = Field(alias="zcdp-tight")
+    simple: Loss = Field(alias="zcdp-bun-steinke")
+
+
+class PureChange(StatedChange):
+    cost: Exact = Field(alias="epsilon")
+
+
+class Aim(Section):
+    """The target that the budget was found from."""
+
+    universe: str
+    epsilon: Positive
+    delta: Delta
+    calibration: str
+
+
+class Invariant(Section):
+    """Counts that are published exactly."""
+
+    universe: str
+    constraint: str
+    level: str
+    query: str
+    sign: Literal["=", ">=", "<="]
+    says: str
+
+
+class Line(Section):
+    """A line of the ledger: noise of one parameter on each of ``answers`` answers of each of ``units`` units."""
+
+    universe: str
+    level: str
+    query: str
+    units: Count
+    answers: Count
+    parameter: Positive
+    cost: Positive
+
+
+class GaussianLine(Line):
+    parameter: Positive = Field(alias="sigma_sq")
+    cost: Positive = Field(alias="rho")
+
+
+class GeometricLine(Line):
+    parameter: Positive = Field(alias="scale")
+    cost: Positive = Field(alias="epsilon")
+
+
+class Variance(Section):
+    usual: Loss
+    least: Loss
+    most: Loss
+
+
+class ForeignLine(Section):
+    """Measurements of another publisher: ``units`` of ``of_units`` units were measured."""
+
+    universe: str
+    level: str
+    query: str
+    units: Count
+    of_units: Count
+    answers: Count
+    variance: Variance
+
+
+class NeighboursOf(Section):
+    """Who the neighbours of each guarantee are, in words."""
+
+    any: str = Field(alias="guarantee")
+    agreeing: str | None = Field(default=None, alias="guarantee_of_neighbours_that_agree")
+
+
+# --- what they make up -----------------------------------------------------------------------------------------
+
+
+class Promises(Section):
+    """The guarantee between any neighbours and, where there are such, between those that agree on what is exact."""
+
+    neighbours_of: NeighboursOf
+    guarantee: By[SerializeAsAny[Promise]]
+    agreeing: By[SerializeAsAny[Promise]] | None = Field(default=None, alias="guarantee_of_neighbours_that_agree")
+
+    @property
+    def each(self) -> list[tuple[str, Mapping[str, Any]]]:
+        """Who the neighbours are, in words, and what is promised them by universe, all together last: a :class:`Zcdp`
+        or a :class:`Pure`."""
+        out: list[tuple[str, Mapping[str, Any]]] = [(self.neighbours_of.any, self.guarantee)]
+        if self.agreeing is not None and self.neighbours_of.agreeing is not None:
+            out.append((self.neighbours_of.agreeing, self.agreeing))
+        return out
+
+    @model_validator(mode="after")
+    def _whole(self) -> Self:
+        if (self.agreeing is None) is not (self.neighbours_of.agreeing is None):
+            raise ValueError("a guarantee and its neighbours are stated together")
+        return self
+
+
+class Account(Promises):
+    """What draws cost, before or after they are made: the exact totals of each universe and of all together, where they
+    go, and what single changes cost."""
+
+    mechanism: str
+    neighbours: Literal["bounded", "unbounded"]
+    totals: By[Exact]
+    spending: By[Spending]
+    changes: By[Many[Any]]
+    target: Aim | None = None
+
+    @property
+    def total(self) -> Fraction:
+        return self.totals["total"]
+
+    @model_validator(mode="after")
+    def _summed(self) -> Self:
+        if "total" not in self.totals:
+            raise ValueError("there is no total")
+        return self
+
+
+class GaussianAccount(Account):
+    guarantee: BySome[Zcdp]
+    agreeing: BySome[Zcdp] | None = Field(default=None, alias="guarantee_of_neighbours_that_agree")
+    mechanism: Literal["discrete-gaussian"]
+    totals: By[Exact] = Field(alias="rho")
+    changes: By[Some[ZcdpChange]]
+
+
+class GeometricAccount(Account):
+    guarantee: BySome[Pure]
+    agreeing: BySome[Pure] | None = Field(default=None, alias="guarantee_of_neighbours_that_agree")
+    mechanism: Literal["geometric"]
+    totals: By[Exact] = Field(alias="epsilon")
+    changes: By[Some[PureChange]]
+
+
+class Stated(Section):
+    """What every statement has: who drew, and whether it holds (``warning`` is there where it does not); what is exact;
+    SHA-256 of what the release holds, and what its page was written with."""
+
+    format: Literal["das-privacy-statement/1"]
+    private: bool
+    warning: str | None = None
+    entropy: str
+    mechanism: str
+    outside: Many[Invariant] = Field(alias="outside_the_guarantee")
+    digests: By[str]
+    software: By[str]
+
+    def sealed(self, digests: Mapping[str, str], software: Mapping[str, str]) -> Self:
+        """The same with digests, and with what wrote its page."""
+        return self.make(**{**dict(self), "digests": digests, "software": software})
+
+
+class Statement(Stated, Account):
+    """Of a release whose noise das drew: its ledger, and what interrupted attempts drew and lost."""
+
+    assigned: By[By[str]]
+    says: Many[str] = Field(alias="what_this_means")
+    ledger: Many[Any]
+    lost: Many[Any] = Field(alias="spent_by_interrupted_attempts")
+
+    def assigned_of(self, universe: str) -> Mapping[str, str]:
+        """Attributes of a universe that were made up by a rule, each with a sentence."""
+        return self.assigned.get(universe, {})
+
+    @property
+    def every(self) -> tuple[Line, ...]:
+        """All that was drawn."""
+        return (*self.ledger, *self.lost)
+
+
+class GaussianStatement(GaussianAccount, Statement):
+    """With discrete Gaussian noise: costs are rho."""
+
+    mechanism: Literal["discrete-gaussian"]
+    curve: Many[Epsilons]
+    ledger: Some[GaussianLine]
+    lost: Many[GaussianLine] = Field(alias="spent_by_interrupted_attempts")
+
+
+class GeometricStatement(GeometricAccount, Statement):
+    """With two-sided geometric noise: costs are epsilon, and delta is 0."""
+
+    mechanism: Literal["geometric"]
+    ledger: Some[GeometricLine]
+    lost: Many[GeometricLine] = Field(alias="spent_by_interrupted_attempts")
+
+
+class ForeignStatement(Stated):
+    """Of a release made from measurements that another publisher drew: there is no ledger, and no account of them.
+    ``says`` is what of their files could not be taken over as it stands."""
+
+    mechanism: Literal["discrete-gaussian"]
+    guarantee: str
+    measured: Many[ForeignLine]
+    ledger: Annotated[Many[Any], Field(max_length=0)]
+    says: Many[str] = Field(alias="notes")
+
+    def assigned_of(self, universe: str) -> Mapping[str, str]:
+        del universe
+        return {}
+
+
+#: What a file may be.
+Document: TypeAlias = GaussianStatement | GeometricStatement | ForeignStatement

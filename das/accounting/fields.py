@@ -1,0 +1,88 @@
+"""The fields of a privacy statement: exact numbers as text, and containers that nobody can write to.
+
+pydantic checks them, as it does a configuration: of one definition come the check, the text and the schema, so that none
+of them can say what another does not.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from fractions import Fraction
+from types import MappingProxyType
+from typing import Annotated, Any, Self, TypeAlias, TypeVar
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    FiniteFloat,
+    PlainSerializer,
+    PlainValidator,
+    WithJsonSchema,
+    WrapSerializer,
+)
+
+_NUMBER = r"[0-9]{1,2000}(/[0-9]{1,2000})?"
+
+
+def decimal(value: Fraction) -> str:
+    """Powers of ten as people write them, other values as they are.
+
+    >>> decimal(Fraction(1, 10**10)), decimal(Fraction(1, 3))
+    ('1e-10', '1/3')
+    """
+    zeros = len(str(value.denominator)) - 1
+    return f"1e-{zeros}" if value == Fraction(1, 10**zeros) and zeros else str(value)
+
+
+def _exact(value: object) -> Fraction:
+    if isinstance(value, Fraction):
+        return value
+    if isinstance(value, str) and re.fullmatch(_NUMBER + "|1e-[0-9]{1,4}", value):
+        over = value.partition("/")[2]
+        if not over or over.strip("0"):
+            return Fraction(value)
+    raise ValueError("this is no exact number such as 1/4")
+
+
+def _positive(value: Fraction) -> Fraction:
+    if value <= 0:
+        raise ValueError("this is 0, and must be positive")
+    return value
+
+
+def _schema(pattern: str, says: str) -> WithJsonSchema:
+    return WithJsonSchema({"type": "string", "pattern": f"^({pattern})$", "description": says})
+
+
+Exact = Annotated[Fraction, PlainValidator(_exact), PlainSerializer(str), _schema(_NUMBER, "an exact fraction")]
+Positive = Annotated[Exact, AfterValidator(_positive)]
+Delta = Annotated[
+    Fraction, PlainValidator(_exact), AfterValidator(_positive), PlainSerializer(decimal),
+    _schema(_NUMBER + "|1e-[0-9]{1,4}", "an exact fraction, or a power of ten"),
+]  # fmt: skip
+Count = Annotated[int, Field(ge=0)]
+Loss = Annotated[FiniteFloat, Field(ge=0)]
+
+T = TypeVar("T")
+#: Arrays, and such as are not empty.
+Many: TypeAlias = Annotated[tuple[T, ...], Field(strict=False)]
+Some: TypeAlias = Annotated[tuple[T, ...], Field(strict=False, min_length=1)]
+#: Objects whose keys are names; nobody can write to one.
+By: TypeAlias = Annotated[
+    Mapping[str, T], AfterValidator(MappingProxyType), WrapSerializer(lambda value, written: written(dict(value)))
+]
+BySome: TypeAlias = Annotated[By[T], Field(min_length=1)]
+
+
+class Section(BaseModel):
+    """Any part of a statement: it has its fields and no others, and does not change."""
+
+    model_config = ConfigDict(frozen=True, strict=True, extra="forbid", populate_by_name=True)
+
+    @classmethod
+    def make(cls, **fields: Any) -> Self:
+        """From fields by their names here, and not those of the text."""
+        return cls(**fields)

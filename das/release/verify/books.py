@@ -1,0 +1,81 @@
+"""The books of a release: the statement's lines against their sums and ``ledger.jsonl``, and that against the plan."""
+
+from __future__ import annotations
+
+from collections import Counter
+from fractions import Fraction
+from pathlib import Path
+
+from das.accounting import statement as stated
+from das.accounting.document import ALTERED, NAME, Statement
+from das.errors import ReleaseError
+from das.files.release import spine as spine_file
+from das.files.release import statement as privacy_statement
+from das.files.run import run_directory
+from das.files.run.ledger import LedgerFile
+from das.model.budget import Neighbours
+from das.model.ledger import Event
+from das.model.mechanisms import MECHANISMS
+from das.release.verify.place import place
+from das.spec import RunSpec, parse
+
+
+def drawn(release: Path) -> tuple[RunSpec, stated.Drawn]:
+    """The specification of a release, and the events of its ledger: each draw of the plan once, kept, and what
+    interrupted attempts drew. Raises :class:`ReleaseError` where there is no ledger, or it is not of this plan."""
+    privacy_statement.read_ours(release)
+    if missing := [n for n in ("ledger.jsonl", "spec.toml", "spine.parquet") if not (release / n).is_file()]:
+        raise ReleaseError(f"there is no {missing[0]}", where=release,
+                           remedy="name the run that has the noisy measurements")  # fmt: skip
+    spec = parse(run_directory.read_text(release / "spec.toml", "specification"), where=str(release / "spec.toml"))
+    spine, book = spine_file.read(release / "spine.parquet"), LedgerFile(release / "ledger.jsonl")
+    events: dict[str, tuple[Event, ...]] = {u.name: () for u in spec.universes}
+    lost: dict[str, tuple[Event, ...]] = {}
+    for a in book.attempts():
+        into = lost if a.digest is None else events
+        into[a.universe] = (*into.get(a.universe, ()), *a.events)
+    for u in spec.universes:
+        planned = [Event.of(d, u.name, spine.units(d.level), u.schema.query(d.query).answers) for d in u.plan.draws]
+        if list(events[u.name]) != planned:
+            raise ReleaseError(f"the draws of {u.name} are not those of the plan in spec.toml", where=book.path,
+                               remedy=ALTERED)  # fmt: skip
+    return spec, stated.Drawn(events, lost)
+
+
+def check_books(release: Path, said: Statement) -> None:
+    """Raises :class:`ReleaseError` at the first line that is not what it should be."""
+    _check_sums(said, release / NAME)
+    _check_ledger(said, release)
+
+
+def _check_sums(said: Statement, path: Path) -> None:
+    """Every noise costs what its line says, and the lines add up to the totals: exactly, in fractions."""
+    mechanism = MECHANISMS[said.mechanism]
+    sensitivity = Neighbours(said.neighbours).sensitivity
+    sums: dict[str, Fraction] = {}
+    for table, lines in (("ledger", said.ledger), ("spent_by_interrupted_attempts", said.lost)):
+        for i, d in enumerate(lines):
+            if mechanism.cost(d.parameter, sensitivity) != d.cost:
+                raise ReleaseError(f"{d.query!r} at {d.level!r}: its noise does not cost {d.cost}",
+                                   where=place(path, (table, i, mechanism.currency)), remedy=ALTERED)  # fmt: skip
+            for part in (d.universe, "total"):
+                sums[part] = sums.get(part, Fraction(0)) + d.cost
+    for universe, total in said.totals.items():
+        if total != sums.get(universe):
+            raise ReleaseError(f"the total of {universe!r} is given as {total}, the lines add up to {sums.get(universe)}",
+                               where=place(path, (mechanism.currency, universe)), remedy=ALTERED)  # fmt: skip
+
+
+def _check_ledger(said: Statement, release: Path) -> None:
+    """The statement has the draws of ``ledger.jsonl``, no more and no fewer."""
+    attempts = LedgerFile(release / "ledger.jsonl").attempts()
+    events = [e for a in attempts for e in a.events]
+    made, here = (
+        Counter((d.universe, d.level, d.query, d.cost, d.parameter, d.units, d.answers) for d in lines)
+        for lines in (events, said.every)
+    )
+    if odd := [*(made - here), *(here - made)]:
+        universe, level, query, cost, *_ = odd[0]
+        raise ReleaseError(f"the draws are not those of ledger.jsonl: {query!r} at {level!r} ({universe}), at {cost}, is "
+                           f"there {made[odd[0]]} times, and here {here[odd[0]]} times",
+                           where=release / NAME, remedy=ALTERED)  # fmt: skip

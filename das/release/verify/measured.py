@@ -1,0 +1,78 @@
+"""The noisy measurement files, held against the lines of a statement: levels, queries, units, answers, variances."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from das.accounting.document import ALTERED, ForeignLine, Line
+from das.errors import ReleaseError
+from das.files.measurements import nmf
+from das.files.release import spine as spine_file
+from das.files.run import run_directory
+from das.model.mechanism import Mechanism
+
+
+def check_files(release: Path, mechanism: Mechanism, lines: Sequence[Line | ForeignLine]) -> None:
+    """Raises :class:`ReleaseError` at the first difference. Of another publisher's measurements a level may be without."""
+    spine = spine_file.read(release / "spine.parquet")
+    readers = {u: nmf.NmfReader(run_directory.nmf_folder(release, u), spine) for u in {d.universe for d in lines}}
+    foreign = any(isinstance(d, ForeignLine) for d in lines)
+    for universe, reader in readers.items():
+        for level in spine.levels:
+            said = {d.query for d in lines if (d.universe, d.level) == (universe, level)}
+            if foreign and not said:
+                continue  # not measured
+            if odd := said ^ set(reader.queries(level)):
+                raise ReleaseError(f"{sorted(odd)[0]!r} is in the files or in the statement, not in both",
+                                   where=f"{reader.root}, {level}", remedy=ALTERED)  # fmt: skip
+    for line in lines:
+        _check_line(_Expected.of(line, mechanism), readers[line.universe])
+
+
+@dataclass(frozen=True)
+class _Expected:
+    """What the files must hold of one query at one level: ``measured`` of ``units`` units, each with ``answers``
+    answers and a variance from ``least`` to ``most``."""
+
+    level: str
+    query: str
+    measured: int
+    units: int
+    answers: int
+    least: float
+    most: float
+
+    @staticmethod
+    def of(line: Line | ForeignLine, mechanism: Mechanism) -> _Expected:
+        if isinstance(line, ForeignLine):
+            v = line.variance
+            return _Expected(line.level, line.query, line.units, line.of_units, line.answers, v.least, v.most)
+        variance = max(mechanism.variance(line.parameter), float(np.finfo(np.float32).tiny))
+        return _Expected(line.level, line.query, line.units, line.units, line.answers, variance, variance)
+
+
+def _check_line(said: _Expected, reader: nmf.NmfReader) -> None:
+    where = f"{reader.root}, {said.level}, {said.query}"
+    if (units := reader.spine.units(said.level)) != said.units:
+        raise ReleaseError(f"{units} units, the statement says {said.units}", where=where, remedy=ALTERED)
+    measured = 0
+    for start, stop in reader.spine.batches(said.level, said.answers):
+        m = reader.read(said.level, said.query, start, stop)
+        if m.values.shape[1] != said.answers:
+            raise ReleaseError(f"{m.values.shape[1]} answers, the statement says {said.answers}", where=where,
+                               remedy=ALTERED)  # fmt: skip
+        there = np.isfinite(m.variance)
+        measured += int(there.sum())
+        odd = there & ((m.variance < said.least * (1 - 1e-5)) | (m.variance > said.most * (1 + 1e-5)))
+        if odd.any():
+            unit = int(np.flatnonzero(odd)[0])
+            code = reader.spine.codes[reader.spine.index(said.level)][start + unit]
+            raise ReleaseError(f"variance {m.variance[unit]:.6g} of {code}, the statement gives {said.least:.6g}",
+                               where=where, remedy=ALTERED)  # fmt: skip
+    if measured != said.measured:
+        raise ReleaseError(f"{measured} units are measured, the statement says {said.measured}", where=where,
+                           remedy=ALTERED)  # fmt: skip

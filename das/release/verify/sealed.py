@@ -1,0 +1,51 @@
+"""The seal of a release: every file is the one of which the statement has the digest, and there is no other."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from das.accounting.codec import own_digest
+from das.accounting.document import ALTERED, NAME, PAGE, Stated, Statement
+from das.errors import ReleaseError
+from das.files.release import statement as privacy_statement
+from das.files.run import run_directory
+from das.files.run.ledger import digests
+from das.release.seal import page, software
+from das.release.verify.place import place
+
+
+def same_software(said: Stated) -> bool:
+    """Whether the page could be written again: its bytes depend on who writes it."""
+    return dict(said.software) == software()
+
+
+def check_seal(release: Path, said: Statement) -> None:
+    """Every file of the release is there, and is the one of which the statement has the digest; and there is no other:
+    none that is hidden, and no link to a folder, which would bring its files along where the release is copied."""
+    if links := run_directory.links(release):
+        raise ReleaseError(
+            "is a link, and no file of the release", where=links[0], remedy=f"take it away; or {ALTERED}"
+        )
+    found = digests(release) | {NAME: own_digest(said)}
+    if (release / PAGE).is_file():
+        found[PAGE] = run_directory.digest(release / PAGE)
+    for name in sorted({*said.digests, *found}):
+        listed, here = said.digests.get(name), found.get(name)
+        if here is None:
+            raise ReleaseError(f"there is no {name}, of which the statement has the digest", where=release,
+                               remedy=ALTERED)  # fmt: skip
+        if listed is None:
+            raise ReleaseError(f"{name} is in the release, and not in its statement", where=release,
+                               remedy=f"finish an interrupted run with --resume; take away what was added; or {ALTERED}")  # fmt: skip
+        if listed != here:
+            raise ReleaseError(f"digests.{name} is {listed}, and computed again {here}",
+                               where=place(release / NAME, ("digests", name)), remedy=ALTERED)  # fmt: skip
+    if not privacy_statement.as_written(release, said):
+        raise ReleaseError("says what was stated, but not in the text that das writes", where=release / NAME,
+                           remedy=ALTERED)  # fmt: skip
+
+
+def check_page(release: Path, said: Statement, name: str) -> None:
+    """The page of a release called ``name``, written again."""
+    if same_software(said) and page(said, name) != run_directory.read_text(release / PAGE, "page"):
+        raise ReleaseError("is not the page of this statement, written again", where=release / PAGE, remedy=ALTERED)

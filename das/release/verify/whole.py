@@ -1,0 +1,110 @@
+"""A whole statement, computed again from ``ledger.jsonl`` and ``spec.toml``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import zip_longest
+from pathlib import Path
+
+from das.accounting import statement as stated
+from das.accounting.codec import plain
+from das.accounting.document import ALTERED, NAME, ForeignLine, ForeignStatement, Line, Statement
+from das.errors import ReleaseError
+from das.files.measurements import nmf
+from das.files.release import spine as spine_file
+from das.files.release import statement as privacy_statement
+from das.files.run import run_directory
+from das.model.mechanisms import MECHANISMS
+from das.noise import entropy
+from das.release import dictionary
+from das.release.verify.books import check_books, drawn
+from das.release.verify.differences import differences
+from das.release.verify.measured import check_files
+from das.release.verify.place import place
+from das.release.verify.sealed import check_page, check_seal, same_software
+from das.spec import RunSpec
+
+#: What is not a function of the ledger and the specification: held against something else, or believed.
+_NOT_RECOMPUTED = ("what_this_means", "digests", "software")
+
+
+def check(release: Path) -> Sequence[Line | ForeignLine]:
+    """Compare the files with the ledger of ``privacy.json``, draw by draw. Returns the ledger's lines. Raises
+    :class:`ReleaseError` at the first difference.
+
+    Measurements of another publisher have no ledger; their files are held against the list ``measured``, which is
+    returned then.
+    """
+    said = privacy_statement.read(release)
+    mechanism = MECHANISMS[said.mechanism]
+    if isinstance(said, ForeignStatement):
+        check_files(release, mechanism, said.measured)
+        return said.measured
+    check_files(release, mechanism, said.ledger)
+    check_books(release, said)
+    return said.ledger
+
+
+def statement(release: Path) -> Statement:
+    """Check everything, and return the statement. Raises :class:`ReleaseError` at the first difference, with the
+    file and line of it."""
+    spec, made = drawn(release)
+    check(release)
+    said = privacy_statement.read_ours(release)
+    _check_constraints(release, spec, said)
+    if same_software(said):
+        _check_dictionary(release, spec, said.assigned)
+    _check_again(release, spec, made, said)
+    check_seal(release, said)
+    check_page(release, said, spec.run.name)
+    return said
+
+
+def _check_again(release: Path, spec: RunSpec, made: stated.Drawn, said: Statement) -> None:
+    """Every value that follows from ledger, specification and source, and every sentence that follows from them."""
+    source = _source(spec)
+    again = stated.statement(spec.terms, made, said.outside, source.name, source.private, assigned=said.assigned)
+    if lost := [x for x in again.says if x not in said.says]:
+        raise ReleaseError(f"it does not say: {lost[0]}", where=release / NAME,
+                           remedy=f"{ALTERED}; or check it with the version of das that stated it")  # fmt: skip
+    one, other = ({k: v for k, v in plain(s).items() if k not in _NOT_RECOMPUTED} for s in (again, said))
+    for at, expected, found in differences(one, other, ()):
+        raise ReleaseError(f"{'.'.join(map(str, at))} is {found}, and computed again {expected}",
+                           where=place(release / NAME, at), remedy=ALTERED)  # fmt: skip
+
+
+def _source(spec: RunSpec) -> entropy.Entropy:
+    if spec.run.seed is not None:
+        return entropy.seeded(spec.run.seed)
+    return entropy.kernel() if spec.run.entropy == "kernel" else entropy.system()
+
+
+def _check_constraints(release: Path, spec: RunSpec, said: Statement) -> None:
+    """The constraints that the statement lists are those of the files."""
+    spine = spine_file.read(release / "spine.parquet")
+    listed = {(c.universe, c.level, c.constraint, c.sign) for c in said.outside}
+    there = {
+        (u.name, level, name, sign)
+        for u in spec.universes
+        for level in spine.levels
+        for name, (sign, _) in nmf.NmfReader(run_directory.nmf_folder(release, u.name), spine)
+        .constraints(level)
+        .items()
+    }
+    for odd in sorted(listed ^ there):
+        where = release / NAME if odd in listed else run_directory.nmf_folder(release, odd[0])
+        raise ReleaseError(f"constraint {odd[2]!r} of {odd[0]} at {odd[1]!r} is {'not ' if odd in listed else ''}in the "
+                           f"files, and {'' if odd in listed else 'not '}in the statement", where=where, remedy=ALTERED)  # fmt: skip
+
+
+def _check_dictionary(release: Path, spec: RunSpec, assigned: dictionary.Assigned) -> None:
+    """Line by line what the specification gives. Before anything is post-processed there is none."""
+    path = release / dictionary.NAME
+    if not path.exists():
+        return
+    again = dictionary.text(spec, spine_file.read(release / "spine.parquet"), assigned)
+    said = run_directory.read_text(path, "data dictionary")
+    for i, (one, other) in enumerate(zip_longest(said.splitlines(), again.splitlines())):
+        if one != other:
+            raise ReleaseError("this line is not what the specification gives", where=f"{path}, line {i + 1}",
+                               remedy=ALTERED)  # fmt: skip
