@@ -56,8 +56,6 @@ LIBRARIES: Mapping[str, set[str]] = {
     "numpy": {*LAYERS, *TOP} - {"errors"},
     "scipy": {"solve", "rounding", "accounting", "tables", "risk", "evaluate", "release"},
     "ortools": {"solve", "rounding"},
-    "highspy": {"solve", "rounding"},
-    "clarabel": {"solve", "rounding"},
     "threadpoolctl": {"engine", "solve"},
     "flint": {"accounting"},
     "geopandas": {"files"},
@@ -74,8 +72,6 @@ LIBRARIES: Mapping[str, set[str]] = {
     "requests": {"files"},
     "click": {"cli"},
     "rich": {"cli"},
-    "dask": {"engine"},
-    "distributed": {"engine"},
 }
 #: Libraries that are there because another one needs them itself, or whose package has another name.
 COMES_WITH = {"shapely": "geopandas", "flint": "python_flint", "markupsafe": "jinja2", "requests": "pooch"}
@@ -239,6 +235,16 @@ def test_every_library_that_is_used_is_declared() -> None:
     used = {i.split(".")[0] for m in sources() for i in imports(m)} - set(sys.stdlib_module_names) - {"das"}
     missing = {u for u in used if COMES_WITH.get(u, u) not in declared}
     assert not missing
+
+
+def test_every_library_that_is_declared_is_used() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    declared = {re.match(r"[\w-]+", d).group().lower().replace("-", "_") for d in project["dependencies"]}  # type: ignore[union-attr]
+    used = {i.split(".")[0] for m in sources() for i in imports(m)}
+    assert not declared - used
+    assert not set(LIBRARIES) - used, "LIBRARIES says where something belongs that nothing uses"
+    told = (ROOT / "docs" / "dependencies.md").read_text(encoding="utf-8")
+    assert not {d for d in declared if d.replace("_", "-") not in told}, "docs/dependencies.md says why each is there"
 
 
 def test_two_solvers_with_one_core_are_never_loaded_together() -> None:

@@ -14,6 +14,9 @@ determines :math:`c'x`. The ranks are those of sums of whole numbers, without th
 powers of ten. The weights depend on no count: units that are measured with the same variances, and may hold the same
 dwellings (nearly all of a level), share them. Matrices live in the algebra of :mod:`das.estimate.modes`.
 
+What the plan alone says of a whole level, and of areas of many units, without reading any, is in
+:mod:`das.release.table_noise`: never less than this.
+
 *Intervals.* The true count is a whole number :math:`t`. Rounding the estimate :math:`\hat t` changes nothing in
 :math:`|\hat t - t| < k + 1/2`, so :math:`\mathrm{round}(\hat t) \pm k` with :math:`k = \lceil z s - 1/2 \rceil` covers as
 :math:`\hat t \pm z s` does, or better.

@@ -1,4 +1,9 @@
-"""The noise that each column of a published table carries as it was measured."""
+"""The noise that each column of a published table carries as it was measured, from the plan alone.
+
+One number for all units of a level, so that an area is a sum over its parts, however many: for ``das tables --noise`` and
+areas. The best linear estimate of a unit has no more (:mod:`das.estimate.margins`; a test holds one to the other): where a
+unit's own count and interval are asked for, that is right, and it reads the measurements.
+"""
 
 from __future__ import annotations
 

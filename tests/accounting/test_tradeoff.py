@@ -60,7 +60,7 @@ def test_the_chords_hold_off_the_top(monkeypatch: pytest.MonkeyPatch, share: flo
     """From a point beside the top the lower bound is too low, and the chords reach over the top all the same."""
     pairs = [(Fraction(5), 10)]
     [(a, b)] = tradeoff(pairs, ["0.05"])
-    monkeypatch.setattr(module.Profile, "on_lattice", lambda self, eps: False)
+    monkeypatch.setattr(module.PrivacyProfile, "on_lattice", lambda self, eps: False)
     found = module._top
     monkeypatch.setattr(module, "_top", lambda *args: found(*args) + Fraction(share))
     monkeypatch.setattr(module, "_unit", lambda dual, top: Fraction(1, 2))

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from das import pipeline, spec
+from das.estimate import descent
 from das.model.histogram import Histogram
 from das.model.solution import Certificate
-from das.release import post
 from das.rounding import round_estimate
 
 MISPLACED = 40
@@ -38,7 +38,7 @@ def test_a_root_that_no_state_can_take_its_share_of(
         seen.append(rounded)
         return moved, certificate
 
-    monkeypatch.setattr(post, "round_estimate", spoilt)
+    monkeypatch.setattr(descent, "round_estimate", spoilt)
     text = (root / "configs" / "pl94-2010.toml").read_text(encoding="utf-8")
     chosen = spec.parse(text, where="pl94-2010", overrides=("run.seed=3",))
     out = tmp_path / "run"
