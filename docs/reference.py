@@ -1,4 +1,5 @@
-"""Three pages made from the code: every key of the configuration, every command, and the Python functions.
+"""Pages made from the code: every key of the configuration, every command, the Python functions; and the schema of the
+privacy statement.
 
 ``python -m docs.reference`` (``make reference``) writes them where they stand, below a line of each page; a test holds
 them to the code. The keys are the fields of the models in ``das/spec``; what a key means stands under its field there.
@@ -8,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import json
 import re
 from collections.abc import Iterator
 from fractions import Fraction
@@ -18,6 +20,7 @@ from typing import Any, Literal, Union, get_args, get_origin
 import click
 from pydantic import BaseModel
 
+from das.accounting.codec import json_schema
 from das.cli import main
 from das.spec import RunSpec
 from docs.docstrings import api
@@ -36,6 +39,7 @@ def pages() -> dict[Path, str]:
         assert line, f"{path} has lost its line"
         made = re.sub(r"\n{3,}", "\n\n", make().strip())
         out[path] = f"{head}{LINE}\n{made}\n"
+    out[Path(__file__).with_name("privacy-statement.schema.json")] = json.dumps(json_schema(), indent=2) + "\n"
     return out
 
 

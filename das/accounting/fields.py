@@ -25,6 +25,7 @@ from pydantic import (
 )
 
 _NUMBER = r"[0-9]{1,2000}(/[0-9]{1,2000})?"
+_POWER = r"1e-[0-9]{1,4}"
 
 
 def decimal(value: Fraction) -> str:
@@ -40,11 +41,15 @@ def decimal(value: Fraction) -> str:
 def _exact(value: object) -> Fraction:
     if isinstance(value, Fraction):
         return value
-    if isinstance(value, str) and re.fullmatch(_NUMBER + "|1e-[0-9]{1,4}", value):
+    if isinstance(value, str) and re.fullmatch(_NUMBER, value):
         over = value.partition("/")[2]
         if not over or over.strip("0"):
             return Fraction(value)
     raise ValueError("this is no exact number such as 1/4")
+
+
+def _delta(value: object) -> Fraction:
+    return Fraction(value) if isinstance(value, str) and re.fullmatch(_POWER, value) else _exact(value)
 
 
 def _positive(value: Fraction) -> Fraction:
@@ -60,8 +65,8 @@ def _schema(pattern: str, says: str) -> WithJsonSchema:
 Exact = Annotated[Fraction, PlainValidator(_exact), PlainSerializer(str), _schema(_NUMBER, "an exact fraction")]
 Positive = Annotated[Exact, AfterValidator(_positive)]
 Delta = Annotated[
-    Fraction, PlainValidator(_exact), AfterValidator(_positive), PlainSerializer(decimal),
-    _schema(_NUMBER + "|1e-[0-9]{1,4}", "an exact fraction, or a power of ten"),
+    Fraction, PlainValidator(_delta), AfterValidator(_positive), PlainSerializer(decimal),
+    _schema(f"{_NUMBER}|{_POWER}", "an exact fraction, or a power of ten"),
 ]  # fmt: skip
 Count = Annotated[int, Field(ge=0)]
 Loss = Annotated[FiniteFloat, Field(ge=0)]

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from das.accounting.agreeing import AGREEING, ANY
-from das.accounting.codec import plain
+from das.accounting.codec import json_schema, plain
 from das.accounting.document import Statement
 from das.accounting.statement import account as account_of
 from das.cli.console import account_tables, console, promises_of
@@ -45,7 +45,7 @@ class _PathFirst(click.Group):
         return super().parse_args(ctx, args)
 
 
-@click.group(cls=_PathFirst, subcommand_metavar="[CONFIG|RUN_DIR | verify RUN_DIR]")
+@click.group(cls=_PathFirst, subcommand_metavar="[CONFIG|RUN_DIR | verify RUN_DIR | schema]")
 def account() -> None:
     """The privacy loss of a configuration or a run: rho, epsilon exactly and by conversion, what single changes of a
     record cost, where the budget goes. `das account show --help` has the options."""
@@ -104,3 +104,9 @@ def verify(run_dir: Path, as_json: bool) -> None:
                f"total {said.total} (about {float(said.total):.6g})")  # fmt: skip
     click.echo(checked(said))
     console().print("\n".join(promises_of(said, said.private)), highlight=False)
+
+
+@account.command()
+def schema() -> None:
+    """Print the JSON Schema of release/privacy.json: the names and types of this version of the format."""
+    click.echo(json.dumps(json_schema(), indent=2))

@@ -10,6 +10,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import jsonschema
 import pytest
 import tomli_w
 
@@ -305,3 +306,10 @@ def test_areas_are_not_named_as_a_level_is(das: Das, finished: Path, tmp_path: P
     path = tmp_path / f"{levels[1]}.csv"
     path.write_text(f"area,block\nx,{spine_file.read(spine_).codes[-1][0]}\n")
     refused(das("evaluate", finished, "--areas", path), path.name, "is a level of the spine", "another name")
+
+
+def test_the_schema_is_the_published_one_and_that_of_real_statements(das: Das, root: Path, finished: Path) -> None:
+    code, out, _ = das("account", "schema")
+    assert code == 0
+    assert out == (root / "docs" / "privacy-statement.schema.json").read_text(encoding="utf-8")
+    jsonschema.validate(run_directory.read_json(finished / "release" / "privacy.json"), json.loads(out))

@@ -10,6 +10,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -84,6 +85,12 @@ def test_a_release_as_it_was_written(finished: Path) -> None:
     assert said.private is True
     assert {"spec.toml", "spine.parquet", "ledger.jsonl", "nmf/State.parquet/DPQuery",
             "nmf/State.parquet/Constraint"} <= set(said.digests)  # fmt: skip
+
+
+def test_statements_of_both_kinds_are_of_the_published_schema(finished: Path, foreign: Path, root: Path) -> None:
+    schema = json.loads((root / "docs" / "privacy-statement.schema.json").read_text(encoding="utf-8"))
+    for release in (finished, foreign):
+        jsonschema.validate(json.loads((release / "privacy.json").read_text(encoding="utf-8")), schema)
 
 
 # --- numbers of the statement --------------------------------------------------------------------------------
