@@ -13,7 +13,7 @@ The same stages on arrays:
 >>> schema = das.Schema.of("people", {"sex": ["f", "m"]})
 >>> truth = das.count({"Block": ["a1", "a1", "a2"], "sex": ["f", "m", "m"]}, schema, spine)
 >>> truth, das.measure(truth, das.Plan.of_rho(1, ["Town", "Block"], ["total", "sex"]))
-(<Counted: confidential>, <Noisy: 4 queries, rho = 1>)
+(<Counted: confidential>, <Noisy: people, 4 queries, rho = 1>)
 
 The public names are those of ``__all__``, and what ``docs/api.md`` lists below them; everything else is internal.
 """
@@ -31,8 +31,12 @@ from das.version import __version__
 if TYPE_CHECKING:
     from das.accounting import epsilon
     from das.arrays.counting import count
+    from das.arrays.estimating import bounds, full_information, topdown
     from das.arrays.measuring import measure
+    from das.arrays.noisy import Noisy
+    from das.arrays.opening import read_noisy
     from das.engine import Progress
+    from das.estimate.estimator import Estimator
     from das.model.budget import Plan
     from das.model.schema import Schema
     from das.model.spine import Spine
@@ -41,12 +45,16 @@ if TYPE_CHECKING:
     from das.spec import RunSpec
 
 __all__ = [
+    "Estimator",
+    "Noisy",
     "Plan",
     "Schema",
     "Spine",
     "__version__",
+    "bounds",
     "count",
     "epsilon",
+    "full_information",
     "load_spec",
     "measure",
     "read_errors",
@@ -54,24 +62,32 @@ __all__ = [
     "read_intervals",
     "read_microdata",
     "read_nmf",
+    "read_noisy",
     "read_tables",
     "run",
+    "topdown",
 ]
 
 #: Where each name is, loaded when it is asked for: some bring NumPy, SciPy or pandas.
 _LATE = {
+    "Estimator": "das.estimate.estimator",
+    "Noisy": "das.arrays.noisy",
     "Plan": "das.model.budget",
     "Schema": "das.model.schema",
     "Spine": "das.model.spine",
+    "bounds": "das.arrays.estimating",
     "count": "das.arrays.counting",
     "epsilon": "das.accounting",
+    "full_information": "das.arrays.estimating",
     "measure": "das.arrays.measuring",
     "read_errors": "das.reading",
     "read_estimates": "das.reading",
     "read_intervals": "das.reading",
     "read_microdata": "das.reading",
     "read_nmf": "das.reading",
+    "read_noisy": "das.arrays.opening",
     "read_tables": "das.reading",
+    "topdown": "das.arrays.estimating",
 }
 
 

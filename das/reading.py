@@ -101,11 +101,11 @@ def read_tables(path: Path | str, table: str | None = None, level: str | None = 
     ``table`` and ``level`` choose one, whatever their case. Counts of a table that rests on an attribute that was made up
     by a rule have a column ``NOT COUNTED``; those of a seeded run a column ``NOT PRIVATE``.
     """
-    opened = _opened(path)
+    release = opened(path)
     parts = []
-    for here, _, at in _chosen(opened, table, level):
-        rows = published_tables.read(opened.folder / "tables" / f"{here.name}_{at}.csv")
-        parts.append(_long(opened, here, at, rows.codes, {"value": rows.values}))
+    for here, _, at in _chosen(release, table, level):
+        rows = published_tables.read(release.folder / "tables" / f"{here.name}_{at}.csv")
+        parts.append(_long(release, here, at, rows.codes, {"value": rows.values}))
     return pd.concat(parts, ignore_index=True)
 
 
@@ -115,14 +115,14 @@ def read_intervals(path: Path | str, table: str | None = None, level: str | None
 
     An interval is not cut off at zero, and one of a single number is of what is known exactly.
     """
-    opened = _opened(path)
+    release = opened(path)
     parts = []
-    for here, universe, at in _chosen(opened, table, level):
-        rows = published_tables.read(opened.folder / "tables" / f"{here.name}_{at}.csv")
-        middle, margin = Intervals(opened, universe).read(at, here.masks)
+    for here, universe, at in _chosen(release, table, level):
+        rows = published_tables.read(release.folder / "tables" / f"{here.name}_{at}.csv")
+        middle, margin = Intervals(release, universe).read(at, here.masks)
         ends = {n: pd.arrays.IntegerArray((middle + s * margin).ravel(), (margin < 0).ravel())
                 for n, s in (("low", -1), ("high", 1))}  # fmt: skip
-        parts.append(_long(opened, here, at, rows.codes, {"value": rows.values} | ends))
+        parts.append(_long(release, here, at, rows.codes, {"value": rows.values} | ends))
     return pd.concat(parts, ignore_index=True)
 
 
@@ -131,10 +131,10 @@ def read_estimates(
 ) -> pd.DataFrame:
     """The unbiased estimates of a full-information release, a row for each answer: the columns of :func:`read_nmf`, with
     ``standard_error`` in place of ``variance``."""
-    opened = _opened(path)
-    of = opened.spec.universe(universe)
-    reader = EstimateReader(folder_of(opened.folder, of.name), opened.spine)
-    levels = [lv for lv in opened.spine.levels if reader.queries(lv)]
+    release = opened(path)
+    of = release.spec.universe(universe)
+    reader = EstimateReader(folder_of(release.folder, of.name), release.spine)
+    levels = [lv for lv in release.spine.levels if reader.queries(lv)]
     if not levels:
         raise ReleaseError("this release has no unbiased estimates", where=path,
                            remedy="they are of full information: `das estimate --from` it with --method full-information")  # fmt: skip
@@ -142,10 +142,10 @@ def read_estimates(
     for at in levels if level is None else [named(level, levels, "level", path)]:
         known = reader.queries(at)
         for name in known if query is None else [product(query, known, path)]:
-            value, error = reader.read(at, name, 0, opened.spine.units(at))
+            value, error = reader.read(at, name, 0, release.spine.units(at))
             columns: dict[str, NDArray[Any]] = {"value": value, "standard_error": error}
-            parts.append(frames.tidy(opened.spine, at, of.schema, of.schema.query(name), columns,
-                                     private=opened.spec.run.private))  # fmt: skip
+            parts.append(frames.tidy(release.spine, at, of.schema, of.schema.query(name), columns,
+                                     private=release.spec.run.private))  # fmt: skip
     return pd.concat(parts, ignore_index=True)
 
 
@@ -153,9 +153,9 @@ def read_errors(path: Path | str) -> pd.DataFrame:
     """The errors of a run against the truth: **confidential**, for they tell of it. The columns are those of
     ``errors.csv`` (:class:`das.model.result.ErrorRow`) after ``universe``, and ``title``, what a query counts by."""
     directory = RunDirectory(Path(path))
-    opened = _opened(path)
+    release = opened(path)
     parts = []
-    for u in opened.spec.universes:
+    for u in release.spec.universes:
         rows = errors_csv.read(directory.errors_of(u.name))
         frame = pd.DataFrame([asdict(r) for r in rows], columns=[f.name for f in fields(ErrorRow)])
         frame.insert(0, "universe", u.name)
@@ -164,29 +164,30 @@ def read_errors(path: Path | str) -> pd.DataFrame:
     return _marked(pd.concat(parts, ignore_index=True), path)
 
 
-def _opened(path: Path | str) -> Opened:
-    release = _release(Path(path))
-    if release is None:
+def opened(path: Path | str) -> Opened:
+    """The release of a run, or in its folder. Raises :class:`InputError` where there is none."""
+    folder = _release(Path(path))
+    if folder is None:
         raise InputError("this is no release", where=path, remedy="give a run, or its folder release/")
-    return open_release(release)
+    return open_release(folder)
 
 
-def _chosen(opened: Opened, table: str | None, level: str | None) -> list[tuple[Table, Planned, str]]:
+def _chosen(release: Opened, table: str | None, level: str | None) -> list[tuple[Table, Planned, str]]:
     """The tables of which there are files, as asked for: each with its universe and a level."""
-    every = [(t, u) for u in opened.spec.universes for t in tables_of(u, opened.assigned(u.name))]
+    every = [(t, u) for u in release.spec.universes for t in tables_of(u, release.assigned(u.name))]
     there = {
-        t.name: levels for t, levels in table_export.there(opened.folder, [t for t, _ in every], opened.spine.levels)
+        t.name: levels for t, levels in table_export.there(release.folder, [t for t, _ in every], release.spine.levels)
     }
     if not there:
-        raise ReleaseError("this release has no published tables", where=opened.folder,
+        raise ReleaseError("this release has no published tables", where=release.folder,
                            remedy="output.tables was false: `das estimate --from` the release with it true")  # fmt: skip
-    names = list(there) if table is None else [named(table, list(there), "table", opened.folder)]
-    at = None if level is None else named(level, list(opened.spine.levels), "level", opened.folder)
+    names = list(there) if table is None else [named(table, list(there), "table", release.folder)]
+    at = None if level is None else named(level, list(release.spine.levels), "level", release.folder)
     return [(t, u, lv) for t, u in every if t.name in names for lv in there[t.name] if at in (None, lv)]
 
 
 def _long(
-    opened: Opened, table: Table, level: str, codes: NDArray[np.str_], columns: Mapping[str, Any]
+    release: Opened, table: Table, level: str, codes: NDArray[np.str_], columns: Mapping[str, Any]
 ) -> pd.DataFrame:
     """A row for each unit and column of a table."""
     width = len(table.columns)
@@ -194,12 +195,12 @@ def _long(
         "table": table.name,
         "level": level,
         "geocode": np.repeat(codes.astype(object), width),
-        "name": np.repeat(_names(opened.spine, level, codes), width),
+        "name": np.repeat(_names(release.spine, level, codes), width),
         "field": np.tile(np.array(table.columns, dtype=object), len(codes)),
         "label": np.tile(np.array(table.labels, dtype=object), len(codes)),
     }
     out |= {name: values.ravel() for name, values in columns.items()}
-    return pd.DataFrame(out | published_tables.marks(table, opened.spec.run.private))
+    return pd.DataFrame(out | published_tables.marks(table, release.spec.run.private))
 
 
 def _names(spine: Spine, level: str, codes: NDArray[np.str_]) -> NDArray[Any]:

@@ -12,10 +12,14 @@ from typing import Any
 
 #: The page of the Python functions: section, and what stands in it.
 SECTIONS: Mapping[str, Sequence[str]] = {
-    "From arrays": ["das.Spine", "das.Schema", "das.Plan", "das.count", "das.measure", "das.epsilon"],
+    "From arrays": [
+        "das.Spine", "das.Schema", "das.Plan", "das.count", "das.measure", "das.Noisy", "das.bounds", "das.topdown",
+        "das.full_information", "das.epsilon", "das.Estimator", "das.estimate.family.Family", "das.arrays.result.Result",
+        "das.arrays.result.LevelCounts", "das.arrays.result.LevelEstimates",
+    ],
     "Runs": ["das.load_spec", "das.run", "das.release.estimating.estimate_from", "das.jobs.sweep.sweep", "das.jobs.comparing.compare_two", "das.release.estimating.Outcome"],
     "Reading what a run wrote": ["das.read_nmf", "das.read_microdata", "das.read_tables", "das.read_intervals",
-                                "das.read_estimates", "das.read_errors"],
+                                "das.read_estimates", "das.read_errors", "das.read_noisy"],
     "Noise": ["das.noise.discrete_gaussian.sample", "das.noise.entropy.system", "das.noise.entropy.seeded"],
     "Accounting": [
         "das.accounting.profile.delta", "das.accounting.profile.curve",

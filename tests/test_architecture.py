@@ -49,7 +49,7 @@ LAYERS: Mapping[str, set[str]] = {
     | {"stages", "release"},
 }  # fmt: skip
 #: These bring the parts together and may import any, but one another only downwards.
-TOP = ["arrays", "pipeline", "jobs", "cli", "__main__", "__init__"]
+TOP = ["pipeline", "jobs", "cli", "arrays", "__main__", "__init__"]
 
 #: Where each library may be used.
 LIBRARIES: Mapping[str, set[str]] = {

@@ -84,7 +84,8 @@ def test_the_names_of_the_package() -> None:
     assert set(das.__all__) == {
         "__version__", "load_spec", "run",
         "Schema", "Spine", "Plan", "count", "measure", "epsilon",
-        "read_nmf", "read_microdata", "read_tables", "read_errors", "read_estimates", "read_intervals",
+        "Noisy", "bounds", "topdown", "full_information", "Estimator",
+        "read_nmf", "read_noisy", "read_microdata", "read_tables", "read_errors", "read_estimates", "read_intervals",
     }  # fmt: skip
     for name in das.__all__:
         assert getattr(das, name) is not None

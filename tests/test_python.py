@@ -18,6 +18,7 @@ from das.files.simulators import census_2010 as simulate_2010
 from das.microdata import expand
 from das.model.not_private import CELL, COLUMN
 from das.release.post import open_release
+from das.truth.assessment import published_of
 
 
 @pytest.fixture(scope="module")
@@ -66,6 +67,34 @@ def test_arrays_with_a_seed_are_the_measurements_of_a_run_with_it(seeded: Path) 
             theirs, mine = source.read(level, query, 0, units), noisy.read(level, query, spine)
             assert np.array_equal(mine.values, theirs.values)
             assert np.array_equal(mine.variance, theirs.variance)
+    mine = das.topdown(noisy, spine, das.read_noisy(seeded)[2])
+    for level, counts in published_of(release, ["persons"])["persons"].items():
+        assert mine.histograms[level].histogram.same_as(counts)
+
+
+def test_arrays_from_the_frames_of_a_release_give_its_counts(seeded: Path) -> None:
+    """Everything that das.read_nmf returns, as arrays: measurements, and the constraints that are exact or bound dwellings."""
+    noisy, spine, known = das.read_noisy(seeded)
+    release = open_release(seeded / "release")
+    schema = release.spec.persons.schema
+    measured, exact = {}, {}
+    for level in spine.levels:
+        frame, units = das.read_nmf(seeded, level), spine.units(level)
+        for query, rows in frame.groupby("query", sort=False):
+            values = rows["value"].to_numpy().reshape(units, -1)
+            measured[level, str(query)] = values, rows["variance"].to_numpy().reshape(units, -1)[:, 0]
+    rules = das.read_nmf(seeded, kind="Constraint")
+    total = rules[(rules["query"] == "total") & (rules["level"] == "State")]
+    exact["State", "total"] = total["value"].to_numpy()
+    facilities = rules[rules["query"] == "hhgq_total_lb"]["value"].to_numpy().reshape(spine.units("Block"), -1)
+    homes = rules[rules["query"] == "hhgq_total_ub"]["value"].to_numpy().reshape(spine.units("Block"), -1) // 99_999
+    bounds = das.bounds(schema, spine, exact, np.where(np.arange(8) == 0, homes, facilities))
+    result = das.topdown(das.Noisy.of(schema, measured), spine, bounds)
+    for level, counts in published_of(release, ["persons"])["persons"].items():
+        assert np.array_equal(bounds[level].upper, known[level].upper)
+        assert result.histograms[level].histogram.same_as(counts)
+        again = das.topdown(noisy, spine, known).histograms[level] if level == "State" else result.histograms[level]
+        assert again.histogram.same_as(counts)
 
 
 def test_a_private_run_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

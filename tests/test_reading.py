@@ -15,6 +15,8 @@ from das.cli import main
 from das.errors import InputError, ReleaseError
 from das.model.not_private import CELL, COLUMN
 from das.release.estimating import estimate_from
+from das.release.post import open_release
+from das.truth.assessment import published_of
 
 CONFIG = """
 run = { name = "small", seed = 3 }
@@ -159,6 +161,22 @@ def test_estimates_that_there_are_not_are_told(run: Path, tmp_path: Path) -> Non
         das.read_estimates(tmp_path / "again")
     with pytest.raises(ReleaseError, match=r"no published tables[\s\S]*output.tables"):
         das.read_tables(tmp_path / "again")
+
+
+def test_a_release_is_estimated_again_from_its_measurements(run: Path) -> None:
+    """Full information in memory: the published counts and the unbiased estimates of the release, in every bit but those
+    that its files do not keep."""
+    noisy, spine, bounds = das.read_noisy(run)
+    assert repr(noisy) == "<Noisy: small, 5 queries, rho = 2, seeded: NOT PRIVATE>"
+    result = das.full_information(noisy, spine, bounds)
+    for level, counts in published_of(open_release(run / "release"), ["persons"])["persons"].items():
+        assert result.histograms[level].histogram.same_as(counts)
+    for level, estimates in result.estimates.items():
+        theirs, mine = das.read_estimates(run, level), estimates.to_frame()
+        assert mine.drop(columns="standard_error").equals(theirs.drop(columns="standard_error"))
+        assert np.allclose(mine["standard_error"], theirs["standard_error"], rtol=1e-6)
+    table = das.read_tables(run, "T0", "Village")
+    assert result.histograms["Village"].to_frame("total")["value"].tolist() == table["value"].tolist()
 
 
 def test_errors_are_those_of_the_file(run: Path) -> None:

@@ -51,7 +51,7 @@ def measure(
             drawn += measured(truth.levels[level], level, PERSONS, schema, spine, plan, source.of(f"{PERSONS}/{level}"), ledger)  # fmt: skip
     if ledger.cost != plan.cost:
         raise PrivacyError(f"the ledger says {ledger.cost}, the plan {plan.cost}", where="measure")
-    return Noisy(schema, plan, Measurements.of(map(_as_published, drawn)), known, source.private, ledger.events)
+    return Noisy(schema, Measurements.of(map(_as_published, drawn)), known, plan, ledger.events, source.private)
 
 
 def _as_published(m: Measurement) -> Measurement:

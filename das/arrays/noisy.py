@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+from das.errors import InputError
 from das.frames import tidy
 from das.model.budget import Plan
 from das.model.ledger import Event
-from das.model.measurement import Measurement, MeasurementSource
+from das.model.measurement import Measurement, Measurements, MeasurementSource
 from das.model.schema import Schema
 from das.model.spine import Spine
 
@@ -25,25 +26,44 @@ Known = Mapping[tuple[str, str], NDArray[np.int64]]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Noisy:
-    """Noisy measurements of a tree, safe to publish under the plan's guarantee if ``private``.
+    """Noisy measurements of a tree, safe to publish under the guarantee of ``plan`` if ``private``.
 
     ``source`` answers for slices of a level (:class:`das.model.measurement.MeasurementSource`): arrays in memory, or
     files. ``exact`` are counts without noise, by level and query: outside the guarantee. ``events`` are the lines of the
-    ledger, one for each query at each level.
+    ledger, one for each query at each level. Measurements of another publisher are without plan and events.
     """
 
     schema: Schema
-    plan: Plan
     source: MeasurementSource
     exact: Known = field(default_factory=dict)
-    private: bool = True
+    plan: Plan | None = None
     events: tuple[Event, ...] = ()
+    private: bool = True
+
+    @staticmethod
+    def of(
+        schema: Schema, measured: Mapping[tuple[str, str], tuple[ArrayLike, ArrayLike]], exact: Known | None = None
+    ) -> Noisy:
+        """Of measurements from elsewhere: by level and query the values, integers ``(units, answers)`` in the order of the
+        spine and of :meth:`das.model.query.Query.labels`, and the variance of each unit's noise, ``(units,)`` or one for
+        all (infinite where a unit was not measured). Raises :class:`InputError`."""
+        held = {}
+        for (level, query), (values, variance) in measured.items():
+            value, where = np.asarray(values), f"{level}/{query}"
+            if value.dtype.kind not in "iu" or value.ndim != 2 or value.shape[1] != schema.query(query).answers:
+                raise InputError(f"values of dtype {value.dtype} and shape {value.shape}", where=where,
+                                 remedy=f"give integers, (units, {schema.query(query).answers})")  # fmt: skip
+            wide = np.broadcast_to(np.asarray(variance, dtype=np.float64), value.shape[:1]).copy()
+            held[level, query] = Measurement(level, query, 0, value.astype(np.int64), wide)
+        return Noisy(schema, Measurements(held), dict(exact or {}))
 
     def __repr__(self) -> str:
-        exact = f", {len(self.exact)} counted exactly" if self.exact else ""
-        seeded = "" if self.private else ", seeded: NOT PRIVATE"
-        cost = f"{self.plan.mechanism.currency} = {self.plan.cost}"
-        return f"<Noisy: {len(self.plan.draws)} queries, {cost}{exact}{seeded}>"
+        said = [self.schema.name]
+        if self.plan is not None:
+            said.append(f"{len(self.plan.draws)} queries, {self.plan.mechanism.currency} = {self.plan.cost}")
+        if self.exact:
+            said.append(f"{len(self.exact)} counted exactly")
+        return f"<Noisy: {', '.join(said + ['seeded: NOT PRIVATE'] * (not self.private))}>"
 
     def read(self, level: str, query: str, spine: Spine) -> Measurement:
         """Values ``(units, answers)`` and variances ``(units,)`` of one query for all units of a level."""
@@ -53,4 +73,5 @@ class Noisy:
         """A row for each answer: level, geocode, name, query, attributes, label, value, variance."""
         m, asked = self.read(level, query, spine), self.schema.query(query)
         variance = np.repeat(m.variance[:, None], asked.answers, axis=1)
-        return tidy(spine, level, self.schema, asked, {"value": m.values, "variance": variance}, private=self.private)
+        columns: dict[str, NDArray[Any]] = {"value": m.values, "variance": variance}
+        return tidy(spine, level, self.schema, asked, columns, private=self.private)

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from das.errors import InputError
-from das.geography.bounds import NO_LIMIT
+from das.geography.bounds import NO_LIMIT, bounds
 from das.model.constraint import Bounds
 from das.model.query import Query
 from das.model.schema import Schema
@@ -63,6 +63,21 @@ def exact_bounds(schema: Schema, spine: Spine, known: Sequence[Known]) -> dict[s
                 finest = fine
         out[level] = _at(schema, units, finest)
     return {level: out[level] for level in spine.levels}
+
+
+def known_bounds(
+    schema: Schema, spine: Spine, known: Sequence[Known], low_high: tuple[Counts, Counts] | None = None
+) -> dict[str, Bounds]:
+    """Bounds of every level from all that is known: counts of queries, and bounds on the dwellings of the lowest units
+    (:func:`das.geography.bounds.lowest`), beside which only totals can be: those of the lowest level, for those above are
+    their sums. Raises :class:`InputError`."""
+    if any(query.name != "total" for _, query, _ in known):
+        if low_high is not None:
+            raise InputError("beside bounds on dwellings only totals can be known exactly", where="constraints")
+        return exact_bounds(schema, spine, known)
+    totals = {level: counts[:, 0] for level, _, counts in known}
+    lowest = max(totals, key=spine.index, default=None)
+    return bounds(schema, spine, low_high, None if lowest is None else totals[lowest], lowest)
 
 
 def _summed(fine: tuple[Query, Counts], coarse: Query) -> Counts:

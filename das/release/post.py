@@ -36,7 +36,7 @@ from das.files.release import tables as published_tables
 from das.files.release.estimates import folder_of
 from das.files.run import run_directory
 from das.geography import bounds as geography
-from das.geography.invariants import exact_bounds
+from das.geography.invariants import known_bounds
 from das.model.areas import Areas
 from das.model.constraint import Bounds, JointTotals
 from das.model.release import Release
@@ -72,27 +72,16 @@ class Opened:
         self._check_constraints(universe, found)
         lowest = found[self.spine.levels[-1]]
         dwelling = f"{universe.schema.dwelling}_total"
-        usual = {"total", "joint_total", f"{dwelling}_lb", f"{dwelling}_ub"}
-        if any(found[level].keys() - usual for level in self.spine.levels):
-            exact = [
-                (level, universe.schema.query(name), bound)
-                for level in self.spine.levels for name, (_, bound) in found[level].items()
-            ]  # fmt: skip
-            return exact_bounds(universe.schema, self.spine, exact)
-        low_high = None
-        if f"{dwelling}_lb" in lowest:
-            low_high = (lowest[f"{dwelling}_lb"][1], lowest[f"{dwelling}_ub"][1])
-        known = [level for level in self.spine.levels if found[level].keys() & {"total", "joint_total"}]
-        if not known:
-            return geography.bounds(universe.schema, self.spine, low_high, None, None)
-        level = known[-1]  # the lowest: totals above are its sums
-        total: NDArray[np.int64] | JointTotals
-        if "total" in found[level]:
-            total = found[level]["total"][1][:, 0]
-        else:
+        ends = (f"{dwelling}_lb", f"{dwelling}_ub")
+        low_high = (lowest[ends[0]][1], lowest[ends[1]][1]) if ends[0] in lowest else None
+        totals = [level for level in self.spine.levels if found[level].keys() & {"total", "joint_total"}]
+        if totals and "total" not in found[level := totals[-1]]:
             codes = self.spine.codes[self.spine.index(level)]
-            total = JointTotals.of_places(codes, found[level]["joint_total"][1][:, 0])
-        return geography.bounds(universe.schema, self.spine, low_high, total, level)
+            joint = JointTotals.of_places(codes, found[level]["joint_total"][1][:, 0])
+            return geography.bounds(universe.schema, self.spine, low_high, joint, level)
+        known = [(level, universe.schema.query(name), bound) for level in self.spine.levels
+                 for name, (_, bound) in found[level].items() if name not in (*ends, "joint_total")]  # fmt: skip
+        return known_bounds(universe.schema, self.spine, known, low_high)
 
     def _check_constraints(self, universe: Universe, found: Mapping[str, Mapping[str, object]]) -> None:
         """The constraints that the privacy statement lists are those of the files."""

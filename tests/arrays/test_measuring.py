@@ -127,7 +127,7 @@ def test_what_is_drawn_is_in_the_ledger_and_costs_the_plan(truth: Counted) -> No
     assert sum(e.cost for e in noisy.events) == PLAN.cost == Fraction(1, 2)
     assert das.epsilon(noisy.events, "1e-10") == das.epsilon(PLAN, "1e-10")
     assert Composition.of(noisy.events).rho == Fraction(1, 2)
-    assert repr(noisy) == "<Noisy: 6 queries, rho = 1/2>"
+    assert repr(noisy) == "<Noisy: people, 6 queries, rho = 1/2>"
 
 
 def test_noise_is_new_each_time_and_of_the_plans_scale(truth: Counted) -> None:
@@ -157,7 +157,7 @@ def test_counts_without_noise_are_those_that_were_asked_for(truth: Counted) -> N
     assert list(noisy.exact) == [("State", "total"), ("County", "total"), ("County", "sex")]
     assert noisy.exact["State", "total"].tolist() == [[500]]
     assert noisy.exact["County", "sex"].sum(axis=1).tolist() == noisy.exact["County", "total"][:, 0].tolist()
-    assert repr(noisy) == "<Noisy: 6 queries, rho = 1/2, 3 counted exactly>"
+    assert repr(noisy) == "<Noisy: people, 6 queries, rho = 1/2, 3 counted exactly>"
 
 
 @pytest.mark.parametrize(

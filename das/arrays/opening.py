@@ -1,0 +1,20 @@
+"""A release that was published, as the values that estimation takes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from das.arrays.noisy import Noisy
+from das.model.constraint import Bounds
+from das.model.spine import Spine
+from das.model.universe import PERSONS
+from das.reading import opened
+
+
+def read_noisy(path: Path | str, *, universe: str = PERSONS) -> tuple[Noisy, Spine, dict[str, Bounds]]:
+    """The measurements of a run or a release, its spine and its bounds: what :func:`das.topdown` takes, to estimate again
+    or otherwise. The values stay in their files until they are asked for."""
+    release = opened(path)
+    of = release.spec.universe(universe)
+    noisy = Noisy(of.schema, release.source(of), plan=of.plan, private=release.spec.run.private)
+    return noisy, release.spine, release.bounds(of)

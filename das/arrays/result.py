@@ -1,0 +1,113 @@
+"""What estimation gives back: published counts of every level, records, and unbiased estimates with their errors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from das.frames import tidy
+from das.microdata import expand
+from das.model.constraint import Bounds
+from das.model.histogram import Histogram
+from das.model.labels import BESIDE
+from das.model.not_private import CELL, COLUMN
+from das.model.schema import Schema
+from das.model.solution import Certificates
+from das.model.spine import Spine
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LevelCounts:
+    """Published counts of one level: integers, none negative. ``histogram`` holds them, units by cells, sparse."""
+
+    histogram: Histogram
+    level: str
+    schema: Schema
+    spine: Spine
+    private: bool = True
+
+    def __repr__(self) -> str:
+        return f"<LevelCounts: {self.level}, {self.histogram.units:,} units x {self.histogram.cells:,} cells>"
+
+    def answer(self, query: str) -> NDArray[np.int64]:
+        """The answers to a query, ``(units, answers)``, units in the order of the spine."""
+        return self.histogram.answer(self.schema.query(query))
+
+    def to_frame(self, query: str | None = None) -> pd.DataFrame:
+        """A row for each unit and answer to ``query``: level, geocode, name, query, attributes, label, value. Without a
+        query, a row for each cell of the whole histogram that somebody is in."""
+        if query is not None:
+            return tidy(self.spine, self.level, self.schema, self.schema.query(query), {"value": self.answer(query)},
+                        private=self.private)  # fmt: skip
+        h, depth = self.histogram, self.spine.index(self.level)
+        places = {"geocode": self.spine.codes[depth], "name": self.spine.names[depth]}
+        out: dict[str, Any] = {"level": self.level} | {n: texts.astype(object)[h.unit] for n, texts in places.items()}
+        levels = np.unravel_index(h.cell, self.schema.shape)
+        parts = list(zip(self.schema.attributes, levels, strict=True))
+        out |= {"query": "detailed"} | {a.name: np.array(a.levels, dtype=object)[at] for a, at in parts}
+        labels = [np.array(a.labels, dtype=object)[at] for a, at in parts]
+        out["label"] = [BESIDE.join(words) for words in zip(*labels, strict=True)]
+        return pd.DataFrame(out | {"value": h.count} | ({} if self.private else {COLUMN: CELL}))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LevelEstimates:
+    """Unbiased estimates of one level, from all measurements of the tree: by query the values and their standard errors,
+    ``(units, answers)`` both. They may be negative, and add up to no more than they must."""
+
+    answers: Mapping[str, tuple[Array, Array]]
+    level: str
+    schema: Schema
+    spine: Spine
+    private: bool = True
+
+    def __repr__(self) -> str:
+        return f"<LevelEstimates: {self.level}, {', '.join(self.answers)}>"
+
+    def to_frame(self, query: str | None = None) -> pd.DataFrame:
+        """A row for each unit and answer, of one query or of all: as :func:`das.read_estimates`."""
+        frames = []
+        for name in self.answers if query is None else [query]:
+            value, error = self.answers[name]
+            columns: dict[str, NDArray[Any]] = {"value": value, "standard_error": error}
+            frames.append(tidy(self.spine, self.level, self.schema, self.schema.query(name), columns, private=self.private))  # fmt: skip
+        return pd.concat(frames, ignore_index=True)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Result:
+    """LevelCounts of every level that agree with each other and with the bounds, and the same as records.
+
+    ``certificates`` say of each level how well it was estimated and rounded; ``estimates`` are there by level, but the
+    lowest, where full information was asked for.
+    """
+
+    schema: Schema
+    spine: Spine
+    histograms: Mapping[str, LevelCounts]
+    bounds: Mapping[str, Bounds] = field(default_factory=dict)
+    certificates: Mapping[str, Certificates] = field(default_factory=dict)
+    estimates: Mapping[str, LevelEstimates] = field(default_factory=dict)
+    private: bool = True
+
+    def __repr__(self) -> str:
+        total = int(self.histograms[self.spine.levels[0]].histogram.count.sum())
+        seeded = "" if self.private else ", seeded: NOT PRIVATE"
+        return f"<Result: {total:,} records at {len(self.spine)} levels{seeded}>"
+
+    def microdata(self, *, labels: bool = False) -> pd.DataFrame:
+        """A row for each record: the code of its lowest unit, in a column called as that level, and a column for each
+        attribute with its level's code or, with ``labels``, in words. :func:`das.count` of it gives the counts again."""
+        lowest = self.spine.levels[-1]
+        unit, cell = expand(self.histograms[lowest].histogram)
+        out: dict[str, Any] = {lowest: self.spine.codes[-1].astype(object)[unit]}
+        for a, at in zip(self.schema.attributes, np.unravel_index(cell, self.schema.shape), strict=True):
+            out[a.name] = pd.Categorical.from_codes(at, list(a.labels if labels else a.levels))
+        return pd.DataFrame(out | ({} if self.private else {COLUMN: CELL}))
