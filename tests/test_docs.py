@@ -148,3 +148,17 @@ def test_the_index_leads_to_every_page_and_notebook() -> None:
 
 def test_the_citation_is_of_this_version() -> None:
     assert f"\nversion: {das.__version__}\n" in (ROOT / "CITATION.cff").read_text()
+
+
+def test_what_the_architecture_names_is_there(root: Path) -> None:
+    """Files, folders and modules, and the names that stand in them."""
+    text = (root / "docs" / "architecture.md").read_text(encoding="utf-8")
+    paths = set(re.findall(r"`((?:das|tests|studies|docs)/[\w./]*)`", text))
+    assert len(paths) > 20
+    assert not [p for p in paths if not (root / p).exists()]
+    there = {".".join(f.relative_to(root).with_suffix("").parts) for f in (root / "das").rglob("*")}
+    named = set(re.findall(r"`(das(?:\.[a-z]\w*)+)`", text)) - {f"das.{name}" for name in das.__all__}
+    assert not {n for n in named if n not in there and n.rpartition(".")[0] not in there}  # a module, or a name in one
+    for names, path in re.findall(r"`([A-Za-z_.]+)` in `((?:das|studies)/[\w./]+\.py)`", text):
+        code = (root / path).read_text(encoding="utf-8")
+        assert all(re.search(rf"\b{name}\b", code) for name in names.split(".")), (names, path)
