@@ -10,7 +10,7 @@ from typing import Literal
 from scipy.optimize import brentq
 
 from das.accounting import gaussian
-from das.accounting.draws import Composition, Draws, Exact, exact
+from das.accounting.draws import Composition, Draws, Exact, compositions, exact
 from das.accounting.profile import PrivacyProfile, checked_delta, log_of
 from das.accounting.profile import epsilon as epsilon_at
 from das.accounting.zcdp import tight
@@ -43,30 +43,36 @@ def calibrate(
     >>> 4.999999 < epsilon([(10 * f, 10)], "1e-10")[1] <= 5
     True
     """
-    whole = Composition.of(draws)
+    every = compositions(draws)
     target, d = exact(epsilon, "epsilon"), checked_delta(delta)
     if target <= 0:
         raise ValueError(f"epsilon is {epsilon}, not positive")
-    if not whole.parts:
+    if not any(c.parts for c in every):
         raise ValueError("there are no draws to calibrate")
     if method not in ("exact", "zcdp-tight"):
         raise ValueError(f"there is no calibration {method!r}: exact, zcdp-tight")
+    factor = max(_factor(c, target, d, method) for c in every if c.parts)
+    step = Fraction(2) ** (floor(log2(factor)) - BITS)
+    found = ceil(Fraction(factor) / step) * step
+    while any(_reached(c.scaled(found), d, method) > target for c in every):
+        found, step = found + step, 2 * step
+    return found
 
-    def reached(composition: Composition) -> float:
-        return epsilon_at(composition, d)[1] if method == "exact" else tight(composition.rho, d)
+
+def _reached(composition: Composition, delta: Fraction, method: Calibration) -> float:
+    return epsilon_at(composition, delta)[1] if method == "exact" else tight(composition.rho, delta)
+
+
+def _factor(whole: Composition, target: Fraction, delta: Fraction, method: Calibration) -> float:
+    """About the factor of one composition."""
 
     def excess(log_factor: float) -> float:
         scaled = whole.scaled(Fraction(exp(log_factor)))
         if method == "zcdp-tight":
-            return tight(scaled.rho, d) - float(target)
-        return max(PrivacyProfile(scaled).log_delta(target).middle, -1e5) - log_of(d)
+            return tight(scaled.rho, delta) - float(target)
+        return max(PrivacyProfile(scaled).log_delta(target).middle, -1e5) - log_of(delta)
 
-    factor = exp(_root(excess, log(float(whole.rho) / gaussian.rho(float(target), log_of(d)))))
-    step = Fraction(2) ** (floor(log2(factor)) - BITS)
-    found = ceil(Fraction(factor) / step) * step
-    while reached(whole.scaled(found)) > target:
-        found, step = found + step, 2 * step
-    return found
+    return exp(_root(excess, log(float(whole.rho) / gaussian.rho(float(target), log_of(delta)))))
 
 
 def _root(excess: Callable[[float], float], start: float) -> float:

@@ -24,14 +24,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import combinations_with_replacement
 
 from das.accounting.agreeing import Exact, free
-from das.accounting.guarantee import DrawCounts, differing
-from das.model.budget import Draw
+from das.accounting.draws import Differing, differing
+from das.model.budget import Draw, Path, through
 from das.model.schema import Schema
 
-#: Answers of a query that a replacement changes by 1.
-REPLACED = 2
+#: Paths, of the place that a record leaves and the one that it comes to.
+Move = tuple[Path, Path]
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,7 @@ class Change:
 
     kind: str
     what: str
-    differing: DrawCounts
+    differing: Differing
 
     @property
     def says(self) -> str:
@@ -50,24 +51,34 @@ class Change:
         return f"{self.what}{same}"
 
 
-def changes(draws: Sequence[Draw], schema: Schema, levels: Sequence[str], exact: Exact = ()) -> list[Change]:
+def changes(
+    draws: Sequence[Draw], schema: Schema, levels: Sequence[str], exact: Exact = (), paths: Sequence[Path] = ()
+) -> list[Change]:
     """The whole record, and that within one unit of each level whose totals are ``exact``; each attribute, each product
-    of attributes that a query names, all of them; then moves, within each level but the lowest, root first."""
+    of attributes that a query names, all of them; then moves, within each level but the lowest, root first. Of moves between several paths, each line is about the worst."""
+    paths = paths or [through(draws)]
+    anywhere, nowhere = list(combinations_with_replacement(paths, 2)), [(p, p) for p in paths]
     moving = tuple(a.name for a in schema.attributes if len(a.levels) > 1)
     groups = dict.fromkeys([*((a,) for a in moving), *_measured_together(draws, schema, moving), moving])
     return [
-        Change("record", "anything", differing(draws, REPLACED)),
+        Change("record", "anything", differing(draws, anywhere)),
         *(
-            Change("record", f"anything within one {top}", differing(free(draws, [(top, query)], schema, levels), REPLACED))
+            Change("record", f"anything within one {top}", differing(free(draws, [(top, query)], schema, levels), _within(anywhere, levels, top)))
             for top, query in exact if schema.query(query).answers == 1
         ),
         *(
             Change("attributes", "every attribute" if g == moving and len(g) > 1 else " * ".join(g),
-                   differing(touched(draws, schema, g), REPLACED))
+                   differing(touched(draws, schema, g), nowhere))
             for g in groups if g
         ),
-        *(Change("place", f"place within one {top}", differing(below(draws, levels, top), REPLACED)) for top in levels[:-1]),
+        *(Change("place", f"place within one {top}", differing(below(draws, levels, top), _within(anywhere, levels, top))) for top in levels[:-1]),
     ]  # fmt: skip
+
+
+def _within(moves: Iterable[Move], levels: Sequence[str], top: str) -> list[Move]:
+    """The moves between places under one unit of level ``top``: they share all classes down to it."""
+    upper = set(levels[: levels.index(top) + 1])
+    return [(a, b) for a, b in moves if [x for x in a if x[0] in upper] == [x for x in b if x[0] in upper]]
 
 
 def touched(draws: Iterable[Draw], schema: Schema, attributes: Sequence[str]) -> list[Draw]:

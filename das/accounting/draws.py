@@ -11,24 +11,33 @@ and that of a composition is :math:`L = \rho + \sum_i p_i X_i` in distribution, 
 A query of a plan contributes as many draws as it has answers that change by one: two when a record is replaced by
 another (bounded neighbours), one when it is added or removed. That the record may stay in the same answer of some
 query only takes draws away, and fewer draws never cost more.
+
+Where units of a level are measured differently, what differs depends on where the record is: one answer of every draw on
+the path of its place, and where it is replaced one of every draw on the path of the other. Each pair of paths is a
+composition, and what holds for a plan holds for the worst of them. Which one that is can change with delta.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from itertools import combinations_with_replacement
 from math import gcd, lcm
 
 from das.errors import PrivacyError
-from das.model.budget import Draw, Plan, total
+from das.model.budget import Draw, Path, Plan, seen, through, total
 from das.model.ledger import Event, Ledger
 from das.model.mechanism import Mechanism
 from das.model.mechanisms import DISCRETE_GAUSSIAN
 
 Exact = Fraction | int | str
+#: How many answers with noise of a mechanism and parameter differ by 1 between two data sets.
+DrawCounts = Mapping[tuple[Mechanism, Fraction], int]
+#: The same for each of the changes that are meant, one of which it is.
+Differing = tuple[DrawCounts, ...]
 Draws = Plan | Ledger | Iterable[Event] | Iterable[tuple[Fraction, int]]
 
 
@@ -41,21 +50,31 @@ class Composition:
 
     @staticmethod
     def of(draws: Draws | Composition) -> Composition:
-        """Of a plan, a ledger, events, or pairs (sigma^2, number of draws); see the module.
+        """Of a plan, a ledger, events, or pairs (sigma^2, number of draws); see the module. Raises
+        :class:`PrivacyError` for what is no one composition: a plan of several paths (:func:`compositions`).
 
         >>> Composition.of([(Fraction(4), 1), (Fraction(2), 1), (Fraction(4), 2)]).parts
         ((Fraction(1, 4), 3), (Fraction(1, 2), 1))
         """
         if isinstance(draws, Composition):
             return draws
+        if isinstance(draws, Plan):
+            every = compositions(draws)
+            if len(every) > 1:
+                raise PrivacyError(f"{len(every)} pairs of places differ in what a record there sees: these are so many "
+                                   "compositions, not one", where="account",
+                                   remedy="ask das.accounting.epsilon of the plan, which takes the worst")  # fmt: skip
+            return every[0]
         counts: Counter[tuple[Mechanism, Fraction]] = Counter()
-        for d in _lines(draws):
+        lines: Iterable[Event | tuple[Fraction, int]] = draws.events if isinstance(draws, Ledger) else tuple(draws)
+        through(d for d in lines if isinstance(d, Draw))  # refuses several classes of a level
+        for d in lines:
             mechanism, parameter, n = _changes(d) if isinstance(d, Draw) else (DISCRETE_GAUSSIAN, *_pair(d))
             counts[mechanism, parameter] += n
         return Composition.differing(counts)
 
     @staticmethod
-    def differing(found: Mapping[tuple[Mechanism, Fraction], int]) -> Composition:
+    def differing(found: DrawCounts) -> Composition:
         """Of the numbers of draws of each noise. Raises :class:`PrivacyError` for any but the discrete Gaussian's."""
         if other := [m for m, _ in found if m != DISCRETE_GAUSSIAN]:
             remedy = "its epsilons add up, see das.accounting.pure" if other[0].pure else "account for it by its rho"
@@ -84,6 +103,27 @@ class Composition:
         return Composition(tuple(sorted(counts.items())))
 
 
+def compositions(draws: Draws | Composition) -> tuple[Composition, ...]:
+    """Of a plan one for each pair of paths (bounded neighbours) or each path (unbounded), without repetition; of
+    anything else the one that there is."""
+    if not isinstance(draws, Plan):
+        return (Composition.of(draws),)
+    moves = combinations_with_replacement(draws.paths, draws.neighbours.sensitivity)
+    return tuple(dict.fromkeys(map(Composition.differing, differing(draws.draws, moves))))
+
+
+def differing(draws: Iterable[Draw], moves: Iterable[Sequence[Path]]) -> Differing:
+    """For each of ``moves``, the paths of the places that a record leaves and comes to: one answer of each draw on each
+    of these paths differs."""
+    every, out = tuple(draws), []
+    for paths in moves:
+        counts: Counter[tuple[Mechanism, Fraction]] = Counter()
+        for path in paths:
+            counts.update((d.mechanism, d.parameter) for d in seen(every, path))
+        out.append(counts)
+    return tuple(out)
+
+
 def pure(draws: Plan | Ledger | Iterable[Event]) -> Fraction:
     """Epsilon of geometric draws under pure differential privacy: the exact sum of their costs."""
     return draws.cost if isinstance(draws, Plan | Ledger) else total(draws)
@@ -97,10 +137,6 @@ def exact(value: Exact, name: str) -> Fraction:
         return Fraction(value)
     except (ValueError, ZeroDivisionError):
         raise ValueError(f"{name} is {value!r}, which is no number") from None
-
-
-def _lines(draws):  # type: ignore[no-untyped-def]
-    return draws.draws if isinstance(draws, Plan) else draws.events if isinstance(draws, Ledger) else draws
 
 
 def _changes(draw: Draw) -> tuple[Mechanism, Fraction, int]:

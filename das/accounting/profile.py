@@ -9,7 +9,7 @@ is that of :mod:`das.accounting.contour`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from functools import cached_property
 from math import exp, log
@@ -20,7 +20,7 @@ from scipy.optimize import brentq
 from das.accounting import gaussian
 from das.accounting.atoms import Atoms
 from das.accounting.contour import NODES, UNIT, Contour, LogDelta
-from das.accounting.draws import Composition, Draws, Exact, exact
+from das.accounting.draws import Composition, Draws, Exact, compositions, exact
 from das.accounting.faint import Faint, split
 from das.accounting.zcdp import bun_steinke, bun_steinke_delta, tight, tight_delta
 
@@ -140,7 +140,7 @@ def epsilon(
     r"""Epsilon at ``delta``: the smallest with which the draws are (epsilon, delta)-differentially private.
 
     ``draws`` are a plan, a ledger, events, or pairs (sigma^2, number of draws) as in
-    :class:`~das.accounting.draws.Composition`. ``method`` is
+    :class:`~das.accounting.draws.Composition`; of a plan with several paths, the worst pair counts. ``method`` is
 
     * ``pld``: the exact value, as an interval (lower, upper) that holds it; a few 1e-12 wide where the losses lie on
       a lattice that can be listed, some 1e-11 otherwise; some 1e-8 to 1e-4 where draws of less than a millionth of rho
@@ -154,12 +154,12 @@ def epsilon(
     >>> round(low, 6), round(high, 6), high - low < 1e-10
     (9.618602, 9.618602, True)
     """
-    composition, d = Composition.of(draws), checked_delta(delta)
+    d = checked_delta(delta)
     if method == "zcdp-tight":
-        return tight(composition.rho, d)
+        return max(tight(c.rho, d) for c in compositions(draws))
     if method == "zcdp-bun-steinke":
-        return bun_steinke(composition.rho, d)
-    return curve(composition, [d], method, certify=certify)[0]
+        return max(bun_steinke(c.rho, d) for c in compositions(draws))
+    return curve(draws, [d], method, certify=certify)[0]
 
 
 def curve(
@@ -168,7 +168,12 @@ def curve(
     """The intervals of :func:`epsilon` at several deltas, in their order; neighbouring ones share their nodes."""
     if method != "pld":
         raise ValueError(f"there is no method {method!r}: {', '.join(METHODS)}")
-    composition, ds = Composition.of(draws), [checked_delta(d) for d in deltas]
+    ds = [checked_delta(d) for d in deltas]
+    each = [_curve(c, ds, certify) for c in compositions(draws)]
+    return [(max(low for low, _ in at), max(high for _, high in at)) for at in zip(*each, strict=True)]
+
+
+def _curve(composition: Composition, ds: Sequence[Fraction], certify: bool) -> list[tuple[float, float]]:
     if not composition.parts:
         return [(0.0, 0.0) for _ in ds]
     if composition.rho > MOST_RHO:
@@ -196,15 +201,20 @@ def delta(
     >>> 0 < high - low < 1e-12 * high
     True
     """
-    composition, eps = Composition.of(draws), exact(epsilon, "epsilon")
+    eps = exact(epsilon, "epsilon")
     if eps < 0:
         raise ValueError(f"epsilon is {eps}, not >= 0")
     if method == "zcdp-tight":
-        return tight_delta(composition.rho, eps)
+        return max(tight_delta(c.rho, eps) for c in compositions(draws))
     if method == "zcdp-bun-steinke":
-        return bun_steinke_delta(composition.rho, eps)
+        return max(bun_steinke_delta(c.rho, eps) for c in compositions(draws))
     if method != "pld":
         raise ValueError(f"there is no method {method!r}: {', '.join(METHODS)}")
+    each = [_delta(c, eps, certify) for c in compositions(draws)]
+    return max(low for low, _ in each), max(high for _, high in each)
+
+
+def _delta(composition: Composition, eps: Fraction, certify: bool) -> tuple[float, float]:
     if not composition.parts:
         return 0.0, 0.0
     if composition.rho > MOST_RHO:

@@ -31,10 +31,11 @@ from das.accounting.document import (
     StatedChange,
     ZcdpChange,
 )
-from das.accounting.guarantee import cost, differing, epsilons, guarantees
+from das.accounting.draws import Differing
+from das.accounting.guarantee import cost, epsilons, guarantees, record, together
 from das.accounting.meaning import meaning
 from das.accounting.target import Target
-from das.model.budget import Draw, Neighbours, total
+from das.model.budget import Draw, Neighbours, Path, dearest, seen, through, total
 from das.model.constraint import Constraint
 from das.model.ledger import Event
 from das.model.mechanism import Mechanism
@@ -58,8 +59,8 @@ _LINES: Mapping[Mechanism, type[Line]] = {DISCRETE_GAUSSIAN: GaussianLine, GEOME
 
 @dataclass(frozen=True)
 class Terms:
-    """What an account needs beside the draws: the levels of the tree, root first; by universe its schema, and level and
-    query of each count that is published exactly."""
+    """What an account needs beside the draws: the levels of the tree, root first; by universe its schema, level and query
+    of each count that is published exactly, and the paths of its plan where there are several."""
 
     mechanism: Mechanism
     neighbours: Neighbours
@@ -68,6 +69,14 @@ class Terms:
     schemas: Mapping[str, Schema]
     exact: Mapping[str, Exact]
     target: Target | None = None
+    paths: Mapping[str, Sequence[Path]] = field(default_factory=dict)
+
+    def paths_of(self, universe: str, draws: Sequence[Draw]) -> Sequence[Path]:
+        return self.paths.get(universe) or (through(draws),)
+
+    def differing(self, draws: Mapping[str, Sequence[Draw]]) -> dict[str, Differing]:
+        """By universe what differs between neighbours."""
+        return {u: record(ds, self.neighbours, self.paths_of(u, ds)) for u, ds in draws.items()}
 
 
 @dataclass(frozen=True)
@@ -85,14 +94,15 @@ class Drawn:
 
 def account(terms: Terms, draws: Mapping[str, Sequence[Draw]]) -> GaussianAccount | GeometricAccount:
     """The costs of a plan or a ledger, by universe: exact totals, epsilons, and the costs of single changes."""
-    spent = {u: total(ds) for u, ds in draws.items()}
+    paths = {u: terms.paths_of(u, ds) for u, ds in draws.items()}
+    spent = {u: dearest(ds, paths[u]) for u, ds in draws.items()}
     target = terms.target
     return _ACCOUNTS[terms.mechanism].make(
         mechanism=terms.mechanism.name,
         neighbours=terms.neighbours.value,
         totals={**spent, "total": sum(spent.values(), Fraction(0))},
         **dict(promises(terms, draws)),
-        spending={u: _spending(ds) for u, ds in draws.items()},
+        spending={u: _spending(ds, paths[u]) for u, ds in draws.items()},
         changes={u: _changes(terms, u, ds) for u, ds in draws.items()},
         target=target and Aim(universe=PERSONS, epsilon=target.epsilon, delta=target.delta,
                               calibration=target.calibration),
@@ -105,16 +115,16 @@ def promises(terms: Terms, draws: Mapping[str, Sequence[Draw]]) -> Promises:
     words = definitions(terms.neighbours, terms.exact)
     agreeing = {u: free(ds, terms.exact[u], terms.schemas[u], terms.levels) for u, ds in draws.items()}
     of = {ANY: draws, AGREEING: agreeing}
-    found = {name: guarantees(terms.mechanism.currency, terms.neighbours, of[name], terms.delta) for name in words}
+    found = {name: guarantees(terms.mechanism.currency, terms.differing(of[name]), terms.delta) for name in words}
     said = NeighboursOf.make(any=words[ANY], agreeing=words.get(AGREEING))
     return Promises.make(neighbours_of=said, guarantee=found[ANY], agreeing=found.get(AGREEING))
 
 
-def _spending(draws: Sequence[Draw]) -> Spending:
-    """Where the budget goes: exact sums by level and by query."""
+def _spending(draws: Sequence[Draw], paths: Sequence[Path]) -> Spending:
+    """Where the budget goes on the dearest path: exact sums by level and by query."""
     levels: dict[str, Fraction] = {}
     queries: dict[str, Fraction] = {}
-    for d in draws:
+    for d in max((tuple(seen(draws, path)) for path in paths), key=total):
         levels[d.level] = levels.get(d.level, Fraction(0)) + d.cost
         queries[d.query] = queries.get(d.query, Fraction(0)) + d.cost
     return Spending(levels=levels, queries=queries)
@@ -123,7 +133,8 @@ def _spending(draws: Sequence[Draw]) -> Spending:
 def _changes(terms: Terms, universe: str, draws: Sequence[Draw]) -> list[StatedChange]:
     """What each change of one record can cost: exactly, and as epsilon at the delta of the specification."""
     out: list[StatedChange] = []
-    for c in changes(draws, terms.schemas[universe], terms.levels, terms.exact[universe]):
+    paths = terms.paths_of(universe, draws)
+    for c in changes(draws, terms.schemas[universe], terms.levels, terms.exact[universe], paths):
         said = {"kind": c.kind, "what": c.what, "says": c.says, "cost": cost(terms.mechanism.currency, c.differing)}
         out.append(PureChange.make(**said) if terms.mechanism.pure
                    else ZcdpChange.make(**said, **dict(epsilons(c.differing, terms.delta))))  # fmt: skip
@@ -161,8 +172,8 @@ def statement(
         "software": {},
     }
     if not terms.mechanism.pure:
-        together = differing((e for es in drawn.every.values() for e in es), terms.neighbours.sensitivity)
-        whole["curve"] = [epsilons(together, d) for d in CURVE]
+        every = together(terms.differing(drawn.every).values())
+        whole["curve"] = [epsilons(every, d) for d in CURVE]
     return _STATEMENTS[terms.mechanism].make(**whole)
 
 

@@ -24,7 +24,7 @@ from math import exp, sqrt
 from scipy.optimize import minimize_scalar
 
 from das.accounting.contour import UNIT
-from das.accounting.draws import Composition, Draws, Exact, exact
+from das.accounting.draws import Composition, Draws, Exact, compositions, exact
 from das.accounting.profile import PrivacyProfile, log_of
 
 #: Losses listed on either side of the highest point, at most.
@@ -38,12 +38,12 @@ def tradeoff(draws: Draws | Composition, alphas: Iterable[Exact]) -> list[tuple[
     >>> round(low, 6), high - low < 1e-11
     (0.884482, True)
     """
-    composition = Composition.of(draws)
     levels = [exact(a, "alpha") for a in alphas]
     if wrong := [a for a in levels if not 0 <= a <= 1]:
         raise ValueError(f"alpha is {wrong[0]}, not between 0 and 1")
-    profile = PrivacyProfile(composition)
-    return [_bounds(profile, a) for a in levels]
+    profiles = [PrivacyProfile(c) for c in compositions(draws)]
+    found = [[_bounds(profile, a) for profile in profiles] for a in levels]
+    return [(min(low for low, _ in at), min(high for _, high in at)) for at in found]
 
 
 @dataclass(frozen=True)

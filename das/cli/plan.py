@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from das.accounting.codec import plain
-from das.accounting.guarantee import DELTAS, differing, guarantee
+from das.accounting.guarantee import DELTAS, guarantee, record
 from das.accounting.planning import Option, Place, least_cost, normal_cost, options
 from das.cli.console import console, options_table
 from das.cli.options import config_argument, exact_option, guarded, json_option, load, warn_of
@@ -141,7 +141,7 @@ def _described(option: Option, deltas: set[Fraction], coverages: Sequence[float]
          "margins": {str(c): d.margin(c) for c in coverages}}
         for d in plan.draws
     ]  # fmt: skip
-    promise = guarantee(plan.mechanism.currency, differing(plan.draws, plan.neighbours.sensitivity), deltas)
+    promise = guarantee(plan.mechanism.currency, record(plan.draws, plan.neighbours, plan.paths), deltas)
     return {"name": option.name, "says": option.says, plan.mechanism.currency: str(plan.cost), "guarantee": promise,
             "coverages": [str(c) for c in coverages], "plan": lines}  # fmt: skip
 

@@ -156,7 +156,14 @@ class RunSpec(Part):
         schemas = {u.name: u.schema for u in self.universes}
         exact = {u.name: u.exact.counts for u in self.universes}
         return Terms(
-            MECHANISMS[b.mechanism], Neighbours(b.neighbours), b.delta, self.geography.levels, schemas, exact, b.target
+            MECHANISMS[b.mechanism],
+            Neighbours(b.neighbours),
+            b.delta,
+            self.geography.levels,
+            schemas,
+            exact,
+            b.target,
+            {u.name: u.plan.paths for u in self.universes},
         )
 
     def calibrate(self) -> RunSpec:

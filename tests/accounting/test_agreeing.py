@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import das
 from das.accounting.agreeing import AGREEING, ANY, definitions, free
 from das.accounting.changes import changes
-from das.accounting.guarantee import cost, differing, exact_epsilon
+from das.accounting.guarantee import cost, exact_epsilon, record
 from das.accounting.statement import promises
 from das.model.budget import Neighbours, Plan
 from das.model.mechanisms import DISCRETE_GAUSSIAN, MECHANISMS
@@ -58,14 +58,14 @@ def test_no_agreeing_pair_is_told_apart_by_more_than_the_free_draws(
     world: tuple[Schema, Spine, Plan, list[tuple[str, str]]],
 ) -> None:
     schema, spine, plan, exact = world
-    rest = cost(plan.mechanism.currency, differing(free(plan.draws, exact, schema, spine.levels), 2))
+    rest = cost(plan.mechanism.currency, record(free(plan.draws, exact, schema, spine.levels), Neighbours.BOUNDED))
     records = list(product(range(spine.units(spine.levels[-1])), range(schema.cells)))
     losses = [
         loss(plan, schema, spine, a, b) for a, b in product(records, repeat=2) if agree(schema, spine, exact, a, b)
     ]
     assert max(losses) <= rest
     if not exact and all(len(a.levels) > 1 for a in schema.attributes):
-        assert rest == cost(plan.mechanism.currency, differing(plan.draws, 2))
+        assert rest == cost(plan.mechanism.currency, record(plan.draws, Neighbours.BOUNDED))
 
 
 @settings(max_examples=60, deadline=None)
@@ -85,7 +85,9 @@ def test_with_totals_alone_it_is_reached(
     }
     assert left == free(plan.draws, [*exact, *exact], schema, spine.levels)
     line = next(c for c in changes(plan.draws, schema, spine.levels, exact) if c.what == f"anything within one {level}")
-    assert cost(plan.mechanism.currency, line.differing) == cost(plan.mechanism.currency, differing(left, 2))
+    assert cost(plan.mechanism.currency, line.differing) == cost(
+        plan.mechanism.currency, record(left, Neighbours.BOUNDED)
+    )
     below = spine.levels[spine.levels.index(level) + 1 :]
     units = range(spine.units(lowest))
     forked = [
@@ -108,13 +110,17 @@ def test_redistricting_2020() -> None:
     left = {u: free(ds, spec.terms.exact[u], spec.terms.schemas[u], spec.terms.levels) for u, ds in draws.items()}
     for of, universes, value in ((draws, ["persons"], 16.465155), (draws, ["persons", "housing"], 16.746346),
                                  (left, ["persons"], 13.125942), (left, ["persons", "housing"], 13.450115)):  # fmt: skip
-        together = differing([d for u in universes for d in of[u]], 2)
+        together = record([d for u in universes for d in of[u]], Neighbours.BOUNDED)
         assert exact_epsilon(together, spec.budget.delta) == pytest.approx([value, value], abs=1e-6)
     assert left["housing"] == list(draws["housing"])
     total_of_states = spec.persons.plan.cost * Fraction(1440, 4099) * Fraction(3773, 4097)
-    assert cost(GAUSSIAN.currency, differing(left["persons"], 2)) == spec.persons.plan.cost - total_of_states
+    assert (
+        cost(GAUSSIAN.currency, record(left["persons"], Neighbours.BOUNDED)) == spec.persons.plan.cost - total_of_states
+    )
     lines = changes(draws["persons"], PL94, spec.terms.levels, spec.terms.exact["persons"])
-    assert next(c for c in lines if c.what == "anything within one State").differing == differing(left["persons"], 2)
+    assert next(c for c in lines if c.what == "anything within one State").differing == record(
+        left["persons"], Neighbours.BOUNDED
+    )
     words = definitions(BOUNDED, spec.terms.exact)
     assert "total of persons at State and above; total of housing units at Block and above" in words[AGREEING]
     assert "need not agree" in words[ANY]

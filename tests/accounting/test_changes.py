@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import das
 from das.accounting import tight
 from das.accounting.changes import below, changes, touched
-from das.accounting.guarantee import cost, differing
+from das.accounting.guarantee import cost, record
 from das.model.budget import Draw, Neighbours, Plan
 from das.model.mechanisms import DISCRETE_GAUSSIAN, GEOMETRIC, MECHANISMS
 from das.model.schema import PL94, Schema
@@ -118,7 +118,7 @@ def test_the_bureaus_own_figures_by_level() -> None:
         costs = [(lv, "detailed", total * n / 1024) for lv, n in zip(levels, parts, strict=True)]
         plan = Plan.priced(mechanism, Neighbours.BOUNDED, costs)
         for level, value in expected.items():
-            spent = cost(mechanism.currency, differing(below(plan.draws, levels, level), 2))
+            spent = cost(mechanism.currency, record(below(plan.draws, levels, level), Neighbours.BOUNDED))
             ours = float(spent) if mechanism is GEOMETRIC else tight(spent, Fraction(1, 10**10))
             assert ours == pytest.approx(value, rel=1e-5)
 
@@ -139,7 +139,7 @@ def test_production_by_hand() -> None:
         (Fraction(165, 4099), Fraction(5 + 9 + 5 + 5 + 5 + 21, 4097)),
     ]
     by_hand = Fraction(293764, 114921) * sum(level * (1 - part) for level, part in without)
-    assert cost(plan.mechanism.currency, differing(found, 2)) == by_hand
+    assert cost(plan.mechanism.currency, record(found, Neighbours.BOUNDED)) == by_hand
     everything = touched(plan.draws, PL94, [a.name for a in PL94.attributes])
     assert {d.query for d in plan.draws} - {d.query for d in everything} == {"total"}
 

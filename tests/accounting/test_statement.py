@@ -15,7 +15,7 @@ from das.accounting import bun_steinke, codec, implied, tight
 from das.accounting import epsilon as exact_epsilon
 from das.accounting.document import Zcdp
 from das.accounting.fields import decimal
-from das.accounting.guarantee import guarantees
+from das.accounting.guarantee import guarantees, record
 from das.accounting.statement import CURVE, Drawn, Terms, invariants, statement
 from das.accounting.target import Target
 from das.model.budget import Neighbours
@@ -102,7 +102,9 @@ def test_epsilons_are_the_conversions_at_each_delta() -> None:
 ])  # fmt: skip
 def test_the_delta_asked_for_is_there_once(delta: Fraction, names: list[str]) -> None:
     draws = {"persons": [event(Fraction(1))]}
-    stated = guarantees(GAUSSIAN.currency, Neighbours.BOUNDED, draws, delta)["persons"]
+    stated = guarantees(GAUSSIAN.currency, {u: record(ds, Neighbours.BOUNDED) for u, ds in draws.items()}, delta)[
+        "persons"
+    ]
     assert isinstance(stated, Zcdp)
     assert [decimal(e.delta) for e in stated.epsilon] == names
 
