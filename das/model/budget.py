@@ -306,10 +306,14 @@ class Plan:
         """The draws of all classes of a level."""
         return tuple(d for d in self.draws if d.level == level)
 
+    def classes(self, level: str) -> tuple[str, ...]:
+        """The classes of a level, those without draws among them; none where the plan does not have the level."""
+        return tuple(dict.fromkeys(name for path in self.paths for lv, name in path if lv == level))
+
     def of_class(self, level: str, unit_class: str = ALL) -> tuple[Draw, ...]:
         """The draws of one class of a level: none where its units are not measured. Raises ``KeyError`` where the level
         has no such class."""
-        if not any((level, unit_class) in path for path in self.paths):
+        if unit_class not in self.classes(level):
             raise KeyError(f"{level!r} has no class {unit_class!r}")
         return tuple(d for d in self.at(level) if d.unit_class == unit_class)
 

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from das.errors import PrivacyError
-from das.model.budget import Plan
+from das.model.budget import ALL, Plan
 from das.model.confidential import Confidential
 from das.model.histogram import Histogram
 from das.model.ledger import Event, Ledger
@@ -42,8 +42,12 @@ def measure(
     """All measurements of one level, a batch of units at a time, each query of a batch in turn.
 
     Raises :class:`PrivacyError` before the first draw if the ledger's budget does not cover the level, and before
-    the first event if the histogram is not one of this level: what was not drawn is not spent.
+    the first event if the histogram is not one of this level, or units of it are to be measured differently: what was
+    not drawn is not spent.
     """
+    if set(plan.classes(level)) - {ALL}:
+        raise PrivacyError("its units have several classes, and nothing says which unit is of which",
+                           where=f"{universe}, {level}")  # fmt: skip
     draws = plan.at(level)
     queries = {d.query: schema.query(d.query) for d in draws}
     units = spine.units(level)

@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 from das.errors import PrivacyError, SpecError
-from das.model.budget import Allocation, Neighbours, Plan
+from das.model.budget import Allocation, Draw, Neighbours, Plan
 from das.model.confidential import Confidential
 from das.model.histogram import Histogram
 from das.model.ledger import Event, Ledger
@@ -295,6 +295,18 @@ def test_a_histogram_of_something_else_is_refused_before_any_draw_and_costs_noth
     with pytest.raises(PrivacyError, match="not one of this level and schema"):
         list(measure(Confidential(wrong), "Block", "persons", SCHEMA, TREE, plan(), Forbidden(), ledger))
     assert (ledger.events, written) == ((), [])
+
+
+def test_units_of_several_classes_are_not_measured_as_one() -> None:
+    """All units with the noise of each class would cost what no path does; those of a class without draws have none."""
+    every = Draw.priced("Block", "age", DISCRETE_GAUSSIAN, Neighbours.BOUNDED, HALF)
+    other = Draw.priced("Block", "detailed", DISCRETE_GAUSSIAN, Neighbours.BOUNDED, HALF, "other")
+    paths = tuple((("Block", name),) for name in ("all", "other"))
+    for draws in ((every, other), (every,)):
+        ledger = Ledger(HALF, paths=paths)
+        with pytest.raises(PrivacyError, match="several classes"):
+            run(Plan(Neighbours.BOUNDED, draws, paths), Forbidden(), ledger=ledger)
+        assert ledger.events == ()
 
 
 def test_a_level_without_draws_is_not_measured() -> None:

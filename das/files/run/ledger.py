@@ -21,6 +21,7 @@ from typing import Any
 from das.accounting.document import NAME, PAGE
 from das.errors import ReleaseError
 from das.files.run.run_directory import digest, nmf_folder
+from das.model.budget import ALL
 from das.model.ledger import Event
 from das.model.mechanisms import MECHANISMS
 
@@ -118,6 +119,8 @@ def _apply(entry: dict[str, Any], out: list[Attempt]) -> None:
 
 
 def to_json(e: Event) -> dict[str, Any]:
+    """What the line of an event says: the parameter and the cost under the names that the mechanism gives them, and the
+    class of units where a level has several."""
     return {
         "universe": e.universe,
         "level": e.level,
@@ -127,6 +130,7 @@ def to_json(e: Event) -> dict[str, Any]:
         "mechanism": e.mechanism.name,
         e.mechanism.symbol: str(e.parameter),
         e.mechanism.currency: str(e.cost),
+        **({} if e.unit_class == ALL else {"class": e.unit_class}),
     }
 
 
@@ -134,8 +138,9 @@ def from_json(value: dict[str, Any]) -> Event:
     mechanism = MECHANISMS[value["mechanism"]]
     parameter, cost = (Fraction(value[key]) for key in (mechanism.symbol, mechanism.currency))
     return Event(
-        value["level"], value["query"], mechanism, parameter, cost, value["universe"], value["units"], value["answers"]
-    )
+        value["level"], value["query"], mechanism, parameter, cost, value["universe"], value["units"], value["answers"],
+        unit_class=value.get("class", ALL),
+    )  # fmt: skip
 
 
 def digest_of(folder: Path) -> str:
