@@ -151,14 +151,14 @@ class Contour:
         the last is moved to where the sieve has got (``stop``), or there is no answer."""
         pieces, seen, most = [], 0, NODES // 30 if stop else self.most
         for count, (j, reached) in enumerate(nodes(self._bands(), self.last), 1):
-            pieces.append(self._kept(j))
+            pieces.append(j)
             seen += len(j)
             if (seen > most or count > PIECES) and reached < self.last:
                 if not stop:
                     return None
                 self.last, self.cut = reached, True
                 break
-        return Kept(*(np.concatenate([getattr(p, f) for p in pieces]) for f in Kept.__dataclass_fields__))
+        return self._kept(np.concatenate(pieces))
 
     def _kept(self, j: NDArray[np.int64]) -> Kept:
         bound = np.zeros(len(j))
