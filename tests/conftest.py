@@ -1,16 +1,19 @@
-"""What all tests share: the folder of official public data, and how hypothesis searches."""
+"""What all tests share: runs, the folder of official public data, and how hypothesis searches."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
-from threadpoolctl import threadpool_limits
 
-# The matrices of the tests are small: threads on them only fight each other for the cores.
-threadpool_limits(1)
+# The matrices of the tests are small: threads on them only fight each other for the cores. Said before any library
+# that has such threads is loaded, and to every process that a test starts.
+os.environ |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+
+from tests.worlds import Worlds
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -33,3 +36,16 @@ def shared_data() -> Path:
     if not folder.is_dir():
         pytest.skip(f"no official public data at {folder}: set DAS_SHARED_DATA to their folder")
     return folder
+
+
+@pytest.fixture(scope="session")
+def worlds(tmp_path_factory: pytest.TempPathFactory) -> Worlds:
+    """Runs that many tests read, in one folder for all worker processes. Nobody changes them."""
+    own = tmp_path_factory.getbasetemp()
+    return Worlds((own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "worlds")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _runs_stay_as_they_are(worlds: Worlds) -> Iterator[None]:
+    yield
+    assert worlds.altered() == [], "a test of this module, or of one that ran beside it, altered a run that others read"

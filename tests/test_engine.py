@@ -11,7 +11,7 @@ from concurrent.futures import Executor, Future, ThreadPoolExecutor
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from threadpoolctl import threadpool_info
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from das.engine import executor, in_order
 from das.errors import DasError
@@ -48,8 +48,10 @@ def test_one_worker_is_this_process() -> None:
         assert list(in_order(pool, number, [1, 2])) == [os.getpid()] * 2
 
 
-def test_two_workers_are_processes_of_their_own_with_one_thread_each() -> None:
-    """Whatever the number of workers, sums are added in one order: no library may use threads."""
+def test_two_workers_are_processes_of_their_own_with_one_thread_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the number of workers, sums are added in one order: no library may use threads, though it might."""
+    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+        monkeypatch.setenv(name, "2")
     with executor(2) as pool:
         assert list(in_order(pool, square, range(50), ahead=4)) == [x * x for x in range(50)]
         found = list(in_order(pool, threads, range(4)))
@@ -58,7 +60,7 @@ def test_two_workers_are_processes_of_their_own_with_one_thread_each() -> None:
             list(in_order(pool, fault_at_three, range(10)))
     assert found
     assert {n for f in found for n in f} == {1}
-    with executor(1) as pool:
+    with threadpool_limits(2), executor(1) as pool:
         assert {n for f in in_order(pool, threads, range(2)) for n in f} == {1}
 
 

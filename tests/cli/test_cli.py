@@ -23,6 +23,7 @@ from das.cli import main
 from das.files.run import errors_csv
 from das.truth import measuring
 from tests.altered import sealed
+from tests.worlds import Worlds
 
 
 class Said(NamedTuple):
@@ -50,21 +51,10 @@ def das(capsys: pytest.CaptureFixture[str], root: Path, monkeypatch: pytest.Monk
     return call
 
 
-@pytest.fixture(scope="module")
-def finished(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run of the redistricting configuration on the shipped extract. Nobody changes it."""
-    from das import spec
-
-    out = tmp_path_factory.mktemp("finished") / "run"
-    text = (root / "configs" / "pl94-2010.toml").read_text(encoding="utf-8")
-    pipeline.run(spec.parse(text, where="c", overrides=("run.seed=1",)), out, paths=[root / "data" / "pl94_2010"])
-    return out
-
-
 @pytest.fixture
-def copied(finished: Path, tmp_path: Path) -> Path:
-    """A copy of it that a test may damage."""
-    return Path(shutil.copytree(finished, tmp_path / "copied"))
+def copied(worlds: Worlds, tmp_path: Path) -> Path:
+    """A run of a small extract, that a test may damage."""
+    return worlds.copy(worlds.run("run.seed=1", data="three thousand"), tmp_path / "copied")
 
 
 def refused(said: Said, *words: str) -> None:
@@ -80,8 +70,9 @@ def refused(said: Said, *words: str) -> None:
 # --- what works -------------------------------------------------------------------------------------------------
 
 
-def test_run_says_what_it_wrote_how_long_it_took_and_how_good_it_is(das: Das, tmp_path: Path) -> None:
-    said = das("run", "configs/pl94-2010.toml", "--out", tmp_path / "run", "--quiet")
+def test_run_says_what_it_wrote_how_long_it_took_and_how_good_it_is(das: Das, worlds: Worlds, tmp_path: Path) -> None:
+    data = worlds.data("three thousand")
+    said = das("run", "configs/pl94-2010.toml", "--data", data, "--out", tmp_path / "run", "--quiet")
     assert said.code == 0, said.err
     assert said.err == ""
     for part in ("release", "report.html", "written in", " s", "Mean absolute error", "Block_Group"):
@@ -91,17 +82,18 @@ def test_run_says_what_it_wrote_how_long_it_took_and_how_good_it_is(das: Das, tm
         path = tmp_path / "run" / page / "report.html"
         assert path.is_file()
         assert f" {path} " in said.out
-    seeded = das("run", "configs/pl94-2010.toml", "--out", tmp_path / "seeded", "--set", "run.seed=1",
-                 "--set", "output.report=false")  # fmt: skip
+    seeded = das("run", "configs/pl94-2010.toml", "--data", data, "--out", tmp_path / "seeded",
+                 "--set", "run.seed=1", "--set", "output.report=false")  # fmt: skip
     assert seeded.code == 0
     assert "report" not in seeded.out
     assert not list((tmp_path / "seeded").rglob("report.html"))
     assert "NOT PRIVATE" in seeded.out
 
 
-def test_run_takes_several_files_as_one_nation(das: Das, root: Path, tmp_path: Path) -> None:
-    nj, ny = (root / "data" / "pl94_2010" / f"{ss}2010.pl.zip" for ss in ("nj", "ny"))
-    said = das("run", "configs/pl94-2010.toml", "--data", ny, "--data", nj, "--out", tmp_path / "run")
+def test_run_takes_several_files_as_one_nation(das: Das, worlds: Worlds, tmp_path: Path) -> None:
+    nj, ny = (worlds.data("three thousand") / f"{ss}2010.pl.zip" for ss in ("nj", "ny"))
+    said = das("run", "configs/pl94-2010.toml", "--data", ny, "--data", nj, "--out", tmp_path / "run",
+               "--set", "output.report=false")  # fmt: skip
     assert said.code == 0, said.err
     table = pd.read_csv(tmp_path / "run" / "release" / "tables" / "P1_State.csv", dtype=str)
     assert list(table["GEOCODE"]) == ["34", "36"]
@@ -137,15 +129,15 @@ def test_check_as_json_has_exact_costs_and_margins(das: Das) -> None:
     assert plan["guarantee"]["persons"]["rho"] == "1"
 
 
-def test_compare_sets_noisy_beside_published(das: Das, finished: Path) -> None:
-    said = das("compare", finished)
+def test_compare_sets_noisy_beside_published(das: Das, copied: Path) -> None:
+    said = das("compare", copied)
     assert said.code == 0, said.err
     for part in ("MAE noisy", "published", "Tract", "hispanic * cenrace"):
         assert part in said.out
-    assert (finished / "confidential" / "compare.html").read_text().count("<svg") >= 4
-    rows = json.loads(das("compare", finished, "--json").out)
+    assert (copied / "confidential" / "compare.html").read_text().count("<svg") >= 4
+    rows = json.loads(das("compare", copied, "--json").out)
     assert set(rows) == {"persons", "housing"}
-    errors = errors_csv.read(finished / "confidential" / "evaluation" / "errors.csv")
+    errors = errors_csv.read(copied / "confidential" / "evaluation" / "errors.csv")
     expected = [(r.level, r.query, r.bin, r.mae) for r in errors if r.source == "postprocessed"]
     assert [(r["level"], r["query"], r["bin"], r["mae_published"]) for r in rows["persons"]] == expected
 

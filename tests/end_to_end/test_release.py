@@ -19,6 +19,7 @@ from das.release.estimating import estimate_from
 from das.spec import RunSpec
 from das.truth import assessment
 from tests.end_to_end import independent as free
+from tests.worlds import Worlds
 
 LEVELS = ["US", "State", "County", "Tract", "Block_Group", "Block"]
 
@@ -44,14 +45,14 @@ def truth(zips: list[Path]) -> pd.DataFrame:
     return free.published_rows(zips)
 
 
-@pytest.fixture(scope="module")
-def seeded(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return run(root, tmp_path_factory.mktemp("seeded") / "run", "run.seed=7", "output.report=true")
+@pytest.fixture
+def seeded(worlds: Worlds) -> Path:
+    return worlds.run("run.seed=1", report=True)
 
 
-@pytest.fixture(scope="module")
-def private(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return run(root, tmp_path_factory.mktemp("private") / "run", "output.report=true")
+@pytest.fixture
+def private(worlds: Worlds) -> Path:
+    return worlds.run(report=True)
 
 
 def test_the_shipped_extract_is_what_these_tests_need(truth: pd.DataFrame) -> None:
@@ -176,7 +177,7 @@ def test_a_seeded_run_says_that_it_is_not_private(seeded: Path, private: Path) -
 
 def test_a_seeded_run_repeats_bit_for_bit_with_two_processes(root: Path, seeded: Path, tmp_path: Path) -> None:
     """The real command, with two workers: all of ``release/`` is the same."""
-    command = [sys.executable, "-m", "das", "run", "configs/pl94-2010.toml", "--set", "run.seed=7", "--workers", "2",
+    command = [sys.executable, "-m", "das", "run", "configs/pl94-2010.toml", "--set", "run.seed=1", "--workers", "2",
                "--out", str(tmp_path / "run")]  # fmt: skip
     done = subprocess.run(command, cwd=root, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
@@ -185,8 +186,8 @@ def test_a_seeded_run_repeats_bit_for_bit_with_two_processes(root: Path, seeded:
     assert free.digests(tmp_path / "run" / "release") == free.digests(seeded / "release")
 
 
-def test_another_seed_and_no_seed_give_other_noise(root: Path, seeded: Path, private: Path, tmp_path: Path) -> None:
-    other, again = run(root, tmp_path / "a", "run.seed=8"), run(root, tmp_path / "b")
+def test_another_seed_and_no_seed_give_other_noise(worlds: Worlds, seeded: Path, private: Path) -> None:
+    other, again = worlds.run("run.seed=7"), worlds.run()
     noisy = [
         {k: v for k, v in free.digests(r / "release").items() if "DPQuery" in k}
         for r in (seeded, private, other, again)
@@ -218,7 +219,10 @@ def test_estimation_from_the_release_alone_gives_the_same_bits(root: Path, seede
     assert {f"release/{k}": v for k, v in free.digests(tmp_path / "new" / "release").items()}.items() <= outputs.items()
 
 
-def test_evaluation_is_reproduced_from_the_files(seeded: Path, truth: pd.DataFrame) -> None:
+def test_evaluation_is_reproduced_from_the_files(
+    worlds: Worlds, seeded: Path, truth: pd.DataFrame, tmp_path: Path
+) -> None:
+    seeded = worlds.copy(seeded, tmp_path / "run")
     path = seeded / "confidential" / "evaluation" / "errors.csv"
     before = path.read_bytes()
     path.unlink()

@@ -1,0 +1,85 @@
+"""Runs that many tests read: each is made once on a machine, by the first process that asks, and altered by nobody.
+
+A test that alters a run, or calls a command that writes into it, takes a copy.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+from das import pipeline, spec
+from das.files.simulators import census_2010
+
+ROOT = Path(__file__).resolve().parents[1]
+
+#: Extracts by name: a path in the checkout, how one is simulated, or a file of another.
+DATA: dict[str, str | dict[str, int] | tuple[str, str]] = {
+    "shipped": "data/pl94_2010",  # three states, 12,000 persons
+    "one state": "data/pl94_2010/nj2010.pl.zip",
+    "three thousand": {"seed": 2010, "states": 3, "persons": 3000},  # the same states
+    "one of three": ("three thousand", "nj2010.pl.zip"),
+    "one thousand": {"seed": 1, "states": 1, "persons": 1000},
+    "1940": "data/ext1940",
+}
+
+
+class Worlds:
+    """Extracts and runs in a folder that all processes of a test session share."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.asked: set[Path] = set()  #: what this process handed out
+        folder.mkdir(parents=True, exist_ok=True)
+
+    def data(self, name: str) -> Path:
+        given = DATA[name]
+        if isinstance(given, str):
+            return ROOT / given
+        if isinstance(given, tuple):
+            return self.data(given[0]) / given[1]
+        return self._made(f"data {name}", lambda folder: census_2010.write(folder, **given))
+
+    def run(self, *changes: str, config: str = "pl94-2010", data: str = "shipped", report: bool = False) -> Path:
+        """A finished run of a configuration of ours with ``changes``, as of ``--set``; its page only if asked for,
+        for the figures take longer than all the rest."""
+        text = (ROOT / "configs" / f"{config}.toml").read_text(encoding="utf-8")
+        return self.run_of(text, *changes, *([] if report else ["output.report=false"]), data=data)
+
+    def run_of(self, text: str, *changes: str, data: str) -> Path:
+        """The same of any configuration."""
+        chosen, paths = spec.parse(text, where="c", overrides=changes), [self.data(data)]
+        return self._made(f"{text} {changes} {data}", lambda folder: pipeline.run(chosen, folder, paths=paths))
+
+    def copy(self, run: Path, to: Path) -> Path:
+        """All of a run, to be altered."""
+        return Path(shutil.copytree(run, to))
+
+    def altered(self) -> list[str]:
+        """Files of what was handed out since this was last asked that are not as they were made."""
+        asked, self.asked = self.asked, set()
+        return sorted({str(f / name) for f in asked for name, _ in set(_listed(f)) ^ set(_as_made(f))})
+
+    def _made(self, key: str, make: Callable[[Path], object]) -> Path:
+        folder = self.folder / hashlib.sha256(key.encode()).hexdigest()[:12]
+        with folder.with_suffix(".lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not folder.with_suffix(".json").exists():
+                make(folder)
+                folder.with_suffix(".json").write_text(json.dumps(_listed(folder)))
+        self.asked.add(folder)
+        return folder
+
+
+def _listed(folder: Path) -> list[tuple[str, tuple[int, int]]]:
+    """Every file with its size and when it was written."""
+    files = ((p, p.stat()) for p in folder.rglob("*") if p.is_file())
+    return sorted((p.relative_to(folder).as_posix(), (s.st_size, s.st_mtime_ns)) for p, s in files)
+
+
+def _as_made(folder: Path) -> list[tuple[str, tuple[int, int]]]:
+    return [(name, (size, when)) for name, (size, when) in json.loads(folder.with_suffix(".json").read_text())]
