@@ -15,6 +15,7 @@ import matplotlib as mpl
 from markupsafe import escape
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
+from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
 
@@ -249,7 +250,8 @@ def svg(fig: Figure, name: str, description: str) -> str:
     """The figure as an ``<svg>`` element: same figure, same text; identifiers unique on the page."""
     out = io.StringIO()
     with mpl.rc_context({"svg.hashsalt": name}), any_glyph():
-        fig.savefig(out, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
+        # as savefig does, but that it draws everything twice where the layout depends on what is drawn
+        FigureCanvasSVG(fig).print_svg(out, metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
     text = out.getvalue()
     text = text[text.index("<svg") :]
     used = set(re.findall(r"#([\w.-]+)", text))
