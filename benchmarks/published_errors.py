@@ -22,7 +22,9 @@ from das.files.release import spine as spine_file
 from das.files.run import truth
 from das.model.confidential import Confidential
 from das.model.histogram import Histogram
+from das.model.kinds import PERSONS
 from das.model.schema import PL94
+from das.model.universe import Universe
 from das.truth.histogram import upward
 
 Counts = NDArray[np.int64]
@@ -79,7 +81,9 @@ def ours(run: WholeRun) -> dict[tuple[str, str], Counts]:
     """Published minus true, by level and what is counted, ``(units,)``; of a run that has its confidential part."""
     spine = spine_file.read(run.directory.release / "spine.parquet")
     true = truth.read(run.directory.confidential / "truth" / "persons.parquet")
-    made = microdata_reading.read(run.directory.release / "microdata" / "persons", PL94, spine.codes[-1])
+    made = microdata_reading.read(
+        run.directory.release / "microdata" / "persons", Universe(PERSONS, PL94), spine.codes[-1]
+    )
     known, published = upward(true, spine), upward(Confidential(made), spine)
     out: dict[tuple[str, str], Counts] = {}
     for level in dict.fromkeys(c.level for c in COMPARED):

@@ -110,9 +110,7 @@ def _post_processing(figures: Figures, groups: int) -> None:
         spec = parse(CONFIG.format(path=f'"{table}"', rho=total, **shares), where="benchmark")
         out = run(spec, Path(folder, "run")).directory
         opened = open_release(out.release)
-        lowest = microdata_reading.read(
-            out.release / "microdata" / "persons", spec.persons.schema, opened.spine.codes[-1]
-        )
+        lowest = microdata_reading.read(out.release / "microdata" / "persons", spec.persons, opened.spine.codes[-1])
     target = lowest.dense()[:, 0].reshape(2 * groups, OTHERS + 1)
     seen = np.stack([target[:, 0], target.sum(axis=1)], axis=1)
     found = learned(seen[::2], seen[1::2], 0.5)

@@ -24,7 +24,6 @@ from das.errors import UserError
 from das.files.run import errors_csv, run_directory, truth
 from das.files.run.run_directory import RunDirectory
 from das.model.not_private import marked
-from das.model.universe import PERSONS
 from das.release.estimating import Made, Outcome, certificates_json, post_process
 from das.release.post import open_release
 from das.report import html
@@ -132,15 +131,16 @@ def finish(
         held = Assessed(prepared.spine, prepared.truth, made.published, prepared.areas)
         rows = assess(spec, directory, held, progress)
     if (shown := made.shown) is not None:
+        first = spec.persons.name
         page = facts(spec.run.name, spec.persons.schema, privacy, stages.done,
-                     {lv: c.estimation for lv, c in made.certificates[PERSONS].items()})  # fmt: skip
+                     {lv: c.estimation for lv, c in made.certificates[first].items()})  # fmt: skip
         page |= {"version": __version__, "digest": specification.digest(spec)}
         with stages("report"):
             progress.stage("report", None)
             true = _true_answers(spec, shown, prepared.truth)
-            others = {u: rs for u, rs in rows.items() if u != PERSONS}
+            others = {u: rs for u, rs in rows.items() if u != first}
             schemas = {u.name: u.schema for u in spec.universes}
-            run_directory.write_text(directory.report, html(rows[PERSONS], page, others, shown, true, schemas))
+            run_directory.write_text(directory.report, html(rows[first], page, others, shown, true, schemas))
     directory.write_manifest(marked(
         {
             "name": spec.run.name,

@@ -21,12 +21,13 @@ from das.files.release import tables as published_tables
 from das.files.release.estimates import EstimateReader, folder_of
 from das.files.run import errors_csv
 from das.files.run.run_directory import RunDirectory, is_private, read_text
+from das.model.kinds import PERSONS
 from das.model.not_private import CELL, COLUMN
 from das.model.result import ErrorRow
 from das.model.schema import Schema
 from das.model.spelling import named, product
 from das.model.spine import Spine
-from das.model.universe import PERSONS, Planned
+from das.model.universe import Planned
 from das.release import dictionary
 from das.release.intervals import Intervals
 from das.release.post import Opened, open_release
@@ -58,8 +59,8 @@ def read_nmf(
     ``NOT PRIVATE``.
     """
     if schema is None and (release := _release(Path(path))) is not None:
-        name = Path(path).resolve().name.removeprefix("nmf").removeprefix("-") or PERSONS
-        schema = next((u.schema for u in _spec(release).universes if u.name == name), _spec(release).persons.schema)
+        folder, every = Path(path).resolve().name, _spec(release).universes
+        schema = next((u.schema for u in every if u.kind.file("nmf") == folder), every[0].schema)
     if (
         geocode is not None
         and not isinstance(geocode, str)
@@ -86,8 +87,9 @@ def read_microdata(path: Path | str, *, labels: bool = False) -> pd.DataFrame:
                          remedy="name the file in its release, or leave out labels=True")  # fmt: skip
     here = Path(path).resolve()
     words: dict[str, dict[str, str]] = {}
-    universe = here.relative_to(release / "microdata").parts[0] if (release / "microdata") in here.parents else PERSONS
-    file = f"microdata/{universe.removesuffix('.csv')}/*.parquet"
+    inside = (release / "microdata") in here.parents
+    folder = here.relative_to(release / "microdata").parts[0] if inside else PERSONS.folder
+    file = f"microdata/{folder.removesuffix('.csv')}/*.parquet"
     for entry in dictionary.entries(_spec(release), spine_file.read(release / "spine.parquet"), {}):
         if (entry.kind, entry.file) == ("code", file):
             words.setdefault(entry.column, {})[entry.code] = entry.label
@@ -127,7 +129,7 @@ def read_intervals(path: Path | str, table: str | None = None, level: str | None
 
 
 def read_estimates(
-    path: Path | str, level: str | None = None, query: str | None = None, *, universe: str = PERSONS
+    path: Path | str, level: str | None = None, query: str | None = None, *, universe: str = PERSONS.name
 ) -> pd.DataFrame:
     """The unbiased estimates of a full-information release, a row for each answer: the columns of :func:`read_nmf`, with
     ``standard_error`` in place of ``variance``."""

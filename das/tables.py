@@ -1,8 +1,7 @@
 """The published tables: which cells each column of a table adds up.
 
-Redistricting tables P1 to P5 and H1: order and labels are those of the 2010 P.L. 94-171 technical
-documentation, segments 1 and 2 (P5: 2020, segment 3). Field names are table, three digits, and the
-number of the column, four digits: ``P0010001``.
+What a table counts is data (:mod:`das.model.publications`, ``[tables.<name>]`` of a configuration). Field names are table,
+three digits, and the number of the column, four digits: ``P0010001``.
 """
 
 from __future__ import annotations
@@ -17,13 +16,12 @@ from scipy import sparse
 
 from das.errors import InputError
 from das.model.histogram import Histogram
+from das.model.kinds import PERSONS, RecordKind
 from das.model.labels import NOT_COUNTED
 from das.model.query import Query
-from das.model.schema import CENRACE, H1, PL94, Schema
-from das.model.universe import Tabulation, Universe
-
-#: The largest full cross of all attributes that becomes a table of its own.
-LARGEST_CROSS = 1000
+from das.model.schema import Schema
+from das.model.tabulation import Tabulation
+from das.model.universe import Universe
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,11 +102,20 @@ def _fields(name: str, number: int) -> tuple[str, ...]:
 
 
 def of(universe: Universe, assigned: Collection[str] = ()) -> tuple[Table, ...]:
-    """The tables of a universe: those of its schema, and those that its configuration defines. Those that rest on an
-    attribute that was ``assigned`` say so."""
-    schema = universe.schema
-    every = (*published(schema, universe.letter), *(_asked(t, schema) for t in universe.tables))
-    return tuple(_said(t, schema, assigned) for t in every)
+    """The tables of a universe: those of its publication, and those that its configuration defines. Those that rest on
+    an attribute that was ``assigned`` say so."""
+    return tuple(_said(table(t, universe.schema), universe.schema, assigned) for t in universe.tables)
+
+
+def published(schema: Schema, kind: RecordKind = PERSONS) -> tuple[Table, ...]:
+    """The tables of the publication of a kind of records that have the attributes of a schema.
+
+    Example:
+        >>> from das.model.schema import PL94
+        >>> [(t.name, len(t.columns)) for t in published(PL94)]
+        [('P1', 71), ('P2', 73), ('P3', 71), ('P4', 73), ('P5', 10)]
+    """
+    return tuple(table(t, schema) for t in kind.publication(schema).tables)
 
 
 def _said(table: Table, schema: Schema, assigned: Collection[str]) -> Table:
@@ -139,8 +146,11 @@ def _rests(table: Table, schema: Schema, attribute: str) -> bool:
     return False
 
 
-def _asked(asked: Tabulation, schema: Schema) -> Table:
-    """Columns as listed; or the total and the answers to the query, of the records that meet its condition."""
+def table(asked: Tabulation, schema: Schema) -> Table:
+    """Columns as listed; or the answers to the query, after the total where it is wanted, of the records that meet its
+    condition."""
+    if asked.query is not None and not asked.total:
+        return _of_query(asked.name, schema.query(asked.query), schema)
     inside = schema.where(asked.where)
     if asked.query is None:
         members = [(label, inside & schema.where(where)) for label, where in asked.columns]
@@ -149,99 +159,6 @@ def _asked(asked: Tabulation, schema: Schema) -> Table:
         answers = [(label, inside & (query.index == i)) for i, label in enumerate(query.captions("; "))]
         members = [("Total", inside), *((label, mask) for label, mask in answers if mask.any())]
     return Table.of(asked.name, asked.title, schema.cells, members)
-
-
-def published(schema: Schema, letter: str = "T") -> tuple[Table, ...]:
-    """The tables of a schema.
-
-    The redistricting schema has P1 to P5, housing units H1. Any other has ``T0`` (the total), one table
-    for each attribute, ``T1``, ``T2``, ..., and the full cross of all attributes if that has at most 1,000
-    cells; ``letter`` is what their names begin with.
-
-    Example:
-        >>> [(t.name, len(t.columns)) for t in published(PL94)]
-        [('P1', 71), ('P2', 73), ('P3', 71), ('P4', 73), ('P5', 10)]
-    """
-    if letter == "T" and schema.attributes == PL94.attributes:
-        return _redistricting()
-    if letter in ("T", "U") and schema.attributes == H1.attributes:
-        return (_housing(),)
-    return _general(schema, letter)
-
-
-# --- redistricting -----------------------------------------------------------------------------------
-
-_NUMBER = {2: "two races", 3: "three races", 4: "four races", 5: "five races", 6: "six races"}
-
-LabelledCells = tuple[str, NDArray[np.bool_]]
-
-
-def _redistricting() -> tuple[Table, ...]:
-    everyone = np.ones(PL94.cells, dtype=bool)
-    adult = PL94.level_of("votingage") == 1
-    for_adults = " for the population 18 years and over"
-    origin = "Hispanic or Latino, and not Hispanic or Latino by race"
-    return (
-        Table.of("P1", "Race", PL94.cells, _by_race(everyone)),
-        Table.of("P2", origin, PL94.cells, _by_origin_and_race(everyone)),
-        Table.of("P3", "Race" + for_adults, PL94.cells, _by_race(adult)),
-        Table.of("P4", origin + for_adults, PL94.cells, _by_origin_and_race(adult)),
-        Table.of("P5", "Group quarters population by major group quarters type", PL94.cells, _by_quarters()),
-    )
-
-
-def _by_race(of: NDArray[np.bool_]) -> list[LabelledCells]:
-    return [("Total", of), *_races(of)]
-
-
-def _by_origin_and_race(of: NDArray[np.bool_]) -> list[LabelledCells]:
-    hispanic = PL94.level_of("hispanic") == 1
-    head = [("Total", of), ("Hispanic or Latino", of & hispanic), ("Not Hispanic or Latino", of & ~hispanic)]
-    return [*head, *_races(of & ~hispanic)]
-
-
-def _races(of: NDArray[np.bool_]) -> list[LabelledCells]:
-    """One race and each; two or more; two races and each pair; ...; six races: 70 columns."""
-    race = PL94.level_of("cenrace")
-    labels = PL94.attribute("cenrace").labels
-    number = np.array([c.count("+") + 1 for c in CENRACE])
-    columns: list[LabelledCells] = []
-    for n in range(1, 7):
-        if n == 1:
-            columns.append(("Population of one race", of & (number[race] == 1)))
-        if n == 2:
-            columns.append(("Population of two or more races", of & (number[race] >= 2)))
-        if n >= 2:
-            columns.append((f"Population of {_NUMBER[n]}", of & (number[race] == n)))
-        columns += [(labels[i], of & (race == i)) for i in np.flatnonzero(number == n)]
-    return columns
-
-
-def _by_quarters() -> list[LabelledCells]:
-    kind = PL94.level_of("hhgq")
-    each: list[LabelledCells] = [(label, kind == i) for i, label in enumerate(PL94.attribute("hhgq").labels)]
-    inside, outside = (
-        ("Institutionalized population", (kind >= 1) & (kind <= 4)),
-        ("Noninstitutionalized population", kind >= 5),
-    )
-    return [("Total", kind > 0), inside, *each[1:5], outside, *each[5:]]
-
-
-def _housing() -> Table:
-    status = H1.level_of("h1")
-    columns = [("Total", status >= 0), ("Occupied", status == 1), ("Vacant", status == 0)]
-    return Table.of("H1", "Occupancy status", H1.cells, columns)
-
-
-# --- any other schema --------------------------------------------------------------------------------
-
-
-def _general(schema: Schema, letter: str) -> tuple[Table, ...]:
-    names = [a.name for a in schema.attributes]
-    queries = [schema.query("total"), *map(schema.query, names)]
-    if len(names) > 1 and schema.cells <= LARGEST_CROSS:
-        queries.append(schema.query(" * ".join(names)))
-    return tuple(_of_query(f"{letter}{i}", query, schema) for i, query in enumerate(queries))
 
 
 def _of_query(name: str, query: Query, schema: Schema) -> Table:

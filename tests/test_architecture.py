@@ -16,6 +16,8 @@ from pathlib import Path
 
 import pytest
 
+from das.model.kinds import KINDS
+
 ROOT = Path(__file__).resolve().parents[1]
 
 #: What each part may import of the others. A part is a package or a module right under ``das``.
@@ -367,6 +369,16 @@ def classes() -> Mapping[str, list[str]]:
 
 def test_a_class_has_its_name_for_itself() -> None:
     assert not {name: modules for name, modules in classes().items() if len(modules) > 1}
+
+
+def test_no_code_asks_for_a_universe_by_its_name() -> None:
+    """What differs between universes is in their kinds, and a kind is found, not asked for."""
+    named, constants = {n for k in KINDS.values() for n in (k.name, k.folder)}, {name.upper() for name in KINDS}
+    for module in sources():
+        for node in (n for n in ast.walk(tree_of(module)) if isinstance(n, ast.Compare | ast.MatchValue)):
+            words = {n.value for n in ast.walk(node) if isinstance(n, ast.Constant)} & named
+            names = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)} & constants
+            assert not words | names, f"{module}:{node.lineno}"
 
 
 # --- paths ---------------------------------------------------------------------------------------------------

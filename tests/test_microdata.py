@@ -17,17 +17,19 @@ from das.files.microdata.reading import read, read_frame
 from das.files.microdata.writing import write
 from das.microdata import expand
 from das.model.histogram import Histogram
+from das.model.kinds import HOUSING, PERSONS
 from das.model.schema import CENRACE, E2E_1940, H1, PL94, Attribute, Schema
+from das.model.universe import Universe
 
 TOY = Schema("toy", (Attribute("sex", ("male", "female")), Attribute("age", ("young", "middle", "old"))))
 BLOCKS = np.array([f"44007010{t:03d}{g}{g}0{b:02d}" for t in range(2) for g in range(1, 3) for b in range(3)])
 SPINE_BLOCKS = np.array(["0441000700491" + c[:2] + c for c in BLOCKS])  # a longer code, the block at its end
 
-PERSONS = [
+PERSONS_HEADER = [
     *("SCHEMA_TYPE_CODE", "SCHEMA_BUILD_ID", "TABBLKST", "TABBLKCOU", "TABTRACTCE", "TABBLKGRPCE", "TABBLK"),
     *("EPNUM", "RTYPE", "GQTYPE_PL", "VOTING_AGE", "CENHISP", "CENRACE"),
 ]
-UNITS = [*PERSONS[:7], "RTYPE", "HH_STATUS"]
+UNITS = [*PERSONS_HEADER[:7], "RTYPE", "HH_STATUS"]
 
 
 @st.composite
@@ -85,10 +87,10 @@ def test_redistricting_persons_have_the_published_columns_and_codes(tmp_path):
     """The code of each cell, worked out from its labels alone."""
     cells = np.flatnonzero(PL94.possible)
     h = Histogram.of(12, PL94.cells, np.arange(len(cells)) % 12, cells, np.ones(len(cells), dtype=np.int64))
-    paths = write(tmp_path / "persons", h, SPINE_BLOCKS, PL94, "persons", build="1.2")
+    paths = write(tmp_path / "persons", h, SPINE_BLOCKS, Universe(PERSONS, PL94), build="1.2")
     assert [p.name for p in paths] == ["part-00000.parquet"]
     frame = read_frame(tmp_path / "persons")
-    assert list(frame.columns) == PERSONS
+    assert list(frame.columns) == PERSONS_HEADER
     unit, cell = expand(h)
     levels = np.unravel_index(cell, PL94.shape)
     assert (frame.EPNUM == np.arange(len(cells))).all()
@@ -97,7 +99,7 @@ def test_redistricting_persons_have_the_published_columns_and_codes(tmp_path):
     assert (frame.SCHEMA_BUILD_ID == "1.2").all()
     geocode = frame.TABBLKST + frame.TABBLKCOU + frame.TABTRACTCE + frame.TABBLKGRPCE + frame.TABBLK
     assert (geocode == BLOCKS[unit]).all()
-    assert [len(frame[c][0]) for c in PERSONS[2:7]] == [2, 3, 6, 1, 4]
+    assert [len(frame[c][0]) for c in PERSONS_HEADER[2:7]] == [2, 3, 6, 1, 4]
     assert (frame.RTYPE == np.where(levels[0] == 0, "3", "5")).all()
     assert (frame.GQTYPE_PL == levels[0].astype(str)).all()
     assert (frame.VOTING_AGE == np.where(levels[1] == 1, "2", "1")).all()
@@ -111,7 +113,7 @@ def test_redistricting_persons_have_the_published_columns_and_codes(tmp_path):
 def test_redistricting_units_and_the_facilities_of_public_structures(tmp_path):
     h = from_dense(np.array([[2, 3], [0, 1], [0, 0]]))
     structures = np.array([[5, 0, 0, 0, 0, 0, 0, 0], [1, 2, 0, 0, 0, 1, 0, 0], [0, 0, 0, 4, 0, 0, 0, 0]])
-    write(tmp_path / "units", h, BLOCKS[:3], H1, "housing", structures=structures)
+    write(tmp_path / "units", h, BLOCKS[:3], Universe(HOUSING, H1), structures=structures)
     frame = read_frame(tmp_path / "units").astype(str)
     assert list(frame.columns) == UNITS
     assert (frame.SCHEMA_TYPE_CODE == "MUD").all()
@@ -125,13 +127,13 @@ def test_redistricting_units_and_the_facilities_of_public_structures(tmp_path):
         (block[2], "4", "0"): 4,
     }
     assert frame.TABBLK.is_monotonic_increasing
-    assert read(tmp_path / "units", H1, BLOCKS[:3]).same_as(h)
+    assert read(tmp_path / "units", Universe(HOUSING, H1), BLOCKS[:3]).same_as(h)
 
 
 def test_1940_persons_have_the_23_columns_and_the_type_of_quarters(tmp_path):
     codes = np.array(["4400100001", "4400100002"])
     h = random_histogram(2, E2E_1940, 300)
-    write(tmp_path / "persons", h, codes, E2E_1940, "persons")
+    write(tmp_path / "persons", h, codes, Universe(PERSONS, E2E_1940))
     frame = read_frame(tmp_path / "persons").astype(str)
     races = [f"QRACE{i}" for i in range(1, 9)]
     assert list(frame.columns) == [
@@ -145,49 +147,49 @@ def test_1940_persons_have_the_23_columns_and_the_type_of_quarters(tmp_path):
     assert (frame.CENRACE.astype(int) == levels[3] + 1).all()
     assert (frame.GQTYPE.astype(int) == np.where(levels[0] > 0, levels[0] * 100 + 1, 0)).all()
     assert set(frame[races].to_numpy().ravel()) == {"9999"}
-    assert read(tmp_path / "persons", E2E_1940, codes).same_as(h)
+    assert read(tmp_path / "persons", Universe(PERSONS, E2E_1940), codes).same_as(h)
 
 
 def test_other_schemas_have_labels(tmp_path):
     h = from_dense(np.array([[0, 1, 0, 0, 0, 2]]))
-    write(tmp_path / "persons", h, np.array(["north"]), TOY, "persons")
+    write(tmp_path / "persons", h, np.array(["north"]), Universe(PERSONS, TOY))
     frame = read_frame(tmp_path / "persons")
     assert frame.astype(str).to_numpy().tolist() == [
         ["north", "0", "male", "middle"],
         ["north", "1", "female", "old"],
         ["north", "2", "female", "old"],
     ]
-    write(tmp_path / "units", h, np.array(["north"]), TOY, "housing")
+    write(tmp_path / "units", h, np.array(["north"]), Universe(HOUSING, TOY))
     assert list(read_frame(tmp_path / "units").columns) == ["geocode", "sex", "age"]
-    assert read(tmp_path / "units", TOY, np.array(["north"])).same_as(h)
+    assert read(tmp_path / "units", Universe(HOUSING, TOY), np.array(["north"])).same_as(h)
 
 
 def test_codes_that_are_not_blocks_are_kept_whole(tmp_path):
     states = np.array(["01", "44"])
     h = random_histogram(2, PL94, 50)
-    write(tmp_path / "persons", h, states, PL94, "persons")
+    write(tmp_path / "persons", h, states, Universe(PERSONS, PL94))
     assert "geocode" in read_frame(tmp_path / "persons").columns
-    assert read(tmp_path / "persons", PL94, states).same_as(h)
+    assert read(tmp_path / "persons", Universe(PERSONS, PL94), states).same_as(h)
 
 
 def test_longer_1940_codes_are_kept_whole(tmp_path):
     """State, county, supervisor's district, enumeration district: not the three parts of the 1940 file."""
     codes = np.array(["4400100010001", "4400100020001"])
     h = random_histogram(2, E2E_1940, 50)
-    write(tmp_path / "persons", h, codes, E2E_1940, "persons")
+    write(tmp_path / "persons", h, codes, Universe(PERSONS, E2E_1940))
     assert set(read_frame(tmp_path / "persons").geocode) == set(codes)
-    assert read(tmp_path / "persons", E2E_1940, codes).same_as(h)
+    assert read(tmp_path / "persons", Universe(PERSONS, E2E_1940), codes).same_as(h)
 
 
 def test_the_text_file_holds_the_same_rows(tmp_path):
     h = random_histogram(12, PL94, 400)
-    paths = write(tmp_path / "persons", h, BLOCKS, PL94, "persons", csv=True, batch=100)
+    paths = write(tmp_path / "persons", h, BLOCKS, Universe(PERSONS, PL94), csv=True, batch=100)
     assert paths[-1] == tmp_path / "persons.csv"
     lines = paths[-1].read_text().splitlines()
     assert lines[0].startswith("# ")
     assert f"# records: {h.count.sum()}" in lines
     header = next(i for i, line in enumerate(lines) if not line.startswith("#"))
-    assert lines[header] == "|".join(PERSONS)
+    assert lines[header] == "|".join(PERSONS_HEADER)
     assert len(lines) == header + 1 + h.count.sum()
     pd.testing.assert_frame_equal(
         read_frame(paths[-1]).astype(str), read_frame(tmp_path / "persons").astype(str), check_dtype=False
@@ -204,25 +206,25 @@ def test_round_trip_whatever_the_batch(tmp_path_factory, h, batch):
     directory = tmp_path_factory.mktemp("m") / "persons"
     codes = np.array(["b", "a", "c"])
     codes = codes[: h.units]
-    write(directory, h, codes, TOY, "persons", batch=batch)
-    assert read(directory, TOY, codes).same_as(h)
+    write(directory, h, codes, Universe(PERSONS, TOY), batch=batch)
+    assert read(directory, Universe(PERSONS, TOY), codes).same_as(h)
 
 
 @pytest.mark.parametrize("codes", [BLOCKS, SPINE_BLOCKS])
 def test_round_trip_over_several_files(tmp_path, monkeypatch, codes):
     monkeypatch.setattr(microdata_file, "GROUPS", 2)
     h = random_histogram(12, PL94, 500)
-    paths = write(tmp_path / "persons", h, codes, PL94, "persons", batch=100)
+    paths = write(tmp_path / "persons", h, codes, Universe(PERSONS, PL94), batch=100)
     assert len(paths) > 3
-    assert read(tmp_path / "persons", PL94, codes).same_as(h)
+    assert read(tmp_path / "persons", Universe(PERSONS, PL94), codes).same_as(h)
     shuffled = np.random.default_rng(0).permutation(12)
-    by_other_order = read(tmp_path / "persons", PL94, codes[shuffled])
+    by_other_order = read(tmp_path / "persons", Universe(PERSONS, PL94), codes[shuffled])
     assert np.array_equal(by_other_order.dense(), h.dense()[shuffled])
 
 
 def test_a_run_or_release_folder_means_its_persons(tmp_path):
     h = random_histogram(12, PL94, 20)
-    write(tmp_path / "release" / "microdata" / "persons", h, BLOCKS, PL94, "persons")
+    write(tmp_path / "release" / "microdata" / "persons", h, BLOCKS, Universe(PERSONS, PL94))
     for place in ("", "release", "release/microdata"):
         assert len(read_frame(tmp_path / place)) == h.count.sum()
 
@@ -232,7 +234,7 @@ def test_a_run_or_release_folder_means_its_persons(tmp_path):
 
 def test_a_failure_leaves_what_was_there(tmp_path, monkeypatch):
     old = random_histogram(12, PL94, 20)
-    write(tmp_path / "persons", old, BLOCKS, PL94, "persons", csv=True)
+    write(tmp_path / "persons", old, BLOCKS, Universe(PERSONS, PL94), csv=True)
     text = (tmp_path / "persons.csv").read_text()
     good, calls = microdata_file._table, []
 
@@ -244,24 +246,26 @@ def test_a_failure_leaves_what_was_there(tmp_path, monkeypatch):
 
     monkeypatch.setattr(microdata_file, "_table", failing)
     with pytest.raises(OSError, match="disk full"):
-        write(tmp_path / "persons", random_histogram(12, PL94, 400), BLOCKS, PL94, "persons", csv=True, batch=10)
+        write(
+            tmp_path / "persons", random_histogram(12, PL94, 400), BLOCKS, Universe(PERSONS, PL94), csv=True, batch=10
+        )
     assert sorted(p.name for p in tmp_path.iterdir()) == ["persons", "persons.csv"]
-    assert read(tmp_path / "persons", PL94, BLOCKS).same_as(old)
+    assert read(tmp_path / "persons", Universe(PERSONS, PL94), BLOCKS).same_as(old)
     assert (tmp_path / "persons.csv").read_text() == text
 
 
 def test_a_second_run_replaces_the_first(tmp_path, monkeypatch):
     monkeypatch.setattr(microdata_file, "GROUPS", 1)
-    write(tmp_path / "persons", random_histogram(12, PL94, 400), BLOCKS, PL94, "persons", batch=50)
+    write(tmp_path / "persons", random_histogram(12, PL94, 400), BLOCKS, Universe(PERSONS, PL94), batch=50)
     new = random_histogram(12, PL94, 30, seed=1)
-    write(tmp_path / "persons", new, BLOCKS, PL94, "persons")
-    assert read(tmp_path / "persons", PL94, BLOCKS).same_as(new)
+    write(tmp_path / "persons", new, BLOCKS, Universe(PERSONS, PL94))
+    assert read(tmp_path / "persons", Universe(PERSONS, PL94), BLOCKS).same_as(new)
 
 
 def test_a_folder_with_other_files_is_refused(tmp_path):
     (tmp_path / "thesis.txt").write_text("years of work")
     with pytest.raises(InputError, match="would be replaced"):
-        write(tmp_path, random_histogram(12, PL94, 4), BLOCKS, PL94, "persons")
+        write(tmp_path, random_histogram(12, PL94, 4), BLOCKS, Universe(PERSONS, PL94))
     assert (tmp_path / "thesis.txt").read_text() == "years of work"
 
 
@@ -271,25 +275,25 @@ def test_a_folder_with_other_files_is_refused(tmp_path):
 def test_write_refuses_what_does_not_fit(tmp_path, monkeypatch):
     h = random_histogram(12, PL94, 40)
     with pytest.raises(InputError, match="do not fit 11 codes"):
-        write(tmp_path / "p", h, BLOCKS[:11], PL94, "persons")
+        write(tmp_path / "p", h, BLOCKS[:11], Universe(PERSONS, PL94))
     with pytest.raises(InputError, match="do not fit"):
-        write(tmp_path / "p", h, BLOCKS, TOY, "persons")
+        write(tmp_path / "p", h, BLOCKS, Universe(PERSONS, TOY))
     twins = np.array(["0" + BLOCKS[0], "1" + BLOCKS[0]])
     with pytest.raises(InputError, match="same code in its last 16"):
-        write(tmp_path / "p", h.rows(0, 2), twins, PL94, "persons")
+        write(tmp_path / "p", h.rows(0, 2), twins, Universe(PERSONS, PL94))
     one = from_dense(np.array([[1, 1]]))
     with pytest.raises(InputError, match="structures of 2 blocks for 1"):
-        write(tmp_path / "u", one, BLOCKS[:1], H1, "housing", structures=np.zeros((2, 8), dtype=np.int64))
+        write(tmp_path / "u", one, BLOCKS[:1], Universe(HOUSING, H1), structures=np.zeros((2, 8), dtype=np.int64))
     monkeypatch.setattr(microdata_file, "LARGEST_SERIAL", 2)
     with pytest.raises(InputError, match="more than EPNUM can number"):
-        write(tmp_path / "p", from_dense(np.full((1, 6), 1)), np.array(["a"]), TOY, "persons")
+        write(tmp_path / "p", from_dense(np.full((1, 6), 1)), np.array(["a"]), Universe(PERSONS, TOY))
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.fixture
 def written(tmp_path, monkeypatch):
     monkeypatch.setattr(microdata_file, "GROUPS", 1)
-    write(tmp_path / "persons", random_histogram(12, PL94, 300), BLOCKS, PL94, "persons", batch=100)
+    write(tmp_path / "persons", random_histogram(12, PL94, 300), BLOCKS, Universe(PERSONS, PL94), batch=100)
     return tmp_path / "persons"
 
 
@@ -307,11 +311,11 @@ def change(path: Path, column: str, row: int, value: str) -> None:
 def test_what_another_program_rewrote_is_read_by_its_values(written):
     part = written / "part-00000.parquet"
     first = pq.read_table(part).to_pylist()[3]
-    before = read(written, PL94, BLOCKS)
+    before = read(written, Universe(PERSONS, PL94), BLOCKS)
     assert first["CENRACE"] != "63"
     change(part, "CENRACE", 3, "63")
-    unit = list(BLOCKS).index("".join(first[c] for c in PERSONS[2:7]))
-    moved = read(written, PL94, BLOCKS).dense() - before.dense()
+    unit = list(BLOCKS).index("".join(first[c] for c in PERSONS_HEADER[2:7]))
+    moved = read(written, Universe(PERSONS, PL94), BLOCKS).dense() - before.dense()
     levels = (int(first["GQTYPE_PL"]), int(first["VOTING_AGE"]) - 1, int(first["CENHISP"]) - 1)
     old, new = (np.ravel_multi_index((*levels, race), PL94.shape) for race in (int(first["CENRACE"]) - 1, 62))
     assert {(u, k): moved[u, k] for u, k in np.argwhere(moved)} == {(unit, old): -1, (unit, new): 1}
@@ -333,7 +337,7 @@ def test_what_another_program_rewrote_is_read_by_its_values(written):
 def test_read_refuses_a_code_that_the_layout_does_not_have(written, column, value, message):
     change(written / "part-00000.parquet", column, 3, value)
     with pytest.raises(InputError, match=message) as caught:
-        read(written, PL94, BLOCKS)
+        read(written, Universe(PERSONS, PL94), BLOCKS)
     assert "part-00000.parquet" in str(caught.value)
 
 
@@ -342,7 +346,7 @@ def test_read_refuses_a_record_that_contradicts_itself(written):
     in_household = pq.read_table(part).to_pylist()[3]["RTYPE"] == "3"
     change(part, "RTYPE", 3, "5" if in_household else "3")
     with pytest.raises(InputError, match="RTYPE does not agree"):
-        read(written, PL94, BLOCKS)
+        read(written, Universe(PERSONS, PL94), BLOCKS)
 
 
 def test_read_refuses_missing_parts_and_damage(written):
@@ -350,24 +354,24 @@ def test_read_refuses_missing_parts_and_damage(written):
     kept = last.read_bytes()
     last.unlink()
     with pytest.raises(InputError, match="another number was written"):
-        read(written, PL94, BLOCKS)
+        read(written, Universe(PERSONS, PL94), BLOCKS)
     last.write_bytes(kept[: len(kept) // 2])
     with pytest.raises(InputError, match=f"{last.name}.*not readable as Parquet"):
-        read(written, PL94, BLOCKS)
+        read(written, Universe(PERSONS, PL94), BLOCKS)
     with pytest.raises(InputError, match="not readable as microdata"):
         read_frame(written)
     last.write_bytes(kept)
     first = written / "part-00000.parquet"
     first.unlink()
     with pytest.raises(InputError, match="does not run on"):
-        read(written, PL94, BLOCKS)
+        read(written, Universe(PERSONS, PL94), BLOCKS)
 
 
 def test_read_refuses_other_schemas_and_places(written, tmp_path):
     with pytest.raises(InputError, match="schema 'toy' has geocode, EPNUM, sex, age"):
-        read(written, TOY, BLOCKS)
+        read(written, Universe(PERSONS, TOY), BLOCKS)
     with pytest.raises(InputError, match="no microdata here"):
-        read(tmp_path / "nowhere", PL94, BLOCKS)
+        read(tmp_path / "nowhere", Universe(PERSONS, PL94), BLOCKS)
     with pytest.raises(InputError, match="no microdata here"):
         read_frame(tmp_path / "nowhere")
     (tmp_path / "empty.csv").write_text("# only a remark\n")

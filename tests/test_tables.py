@@ -15,6 +15,7 @@ import das.files.release.tables as files
 from das.errors import InputError
 from das.files.release.tables import read, write
 from das.model.histogram import Histogram
+from das.model.kinds import HOUSING, PERSONS
 from das.model.schema import CENRACE, E2E_1940, H1, PL94, Attribute, Schema
 from das.model.universe import Universe
 from das.tables import Table, of, published
@@ -47,7 +48,7 @@ def test_order_names_and_labels_of_2010():
     official = [
         (r["field"], r["label"].split(": ", 1)[1]) for r in layout("pl94_2010_segment_fields.csv") if r["label"]
     ]
-    tables = [*published(PL94)[:4], *published(H1, "U")]
+    tables = [*published(PL94)[:4], *published(H1, HOUSING)]
     assert [pair for t in tables for pair in zip(t.columns, t.labels, strict=True)] == official
     assert [len(t.columns) for t in tables] == [71, 73, 71, 73, 3]
 
@@ -106,9 +107,9 @@ H = random_histogram(7, PL94.cells, 9000)
 
 def test_a_table_that_rests_on_an_assigned_attribute_says_so(tmp_path):
     """P5 alone tells types of group quarters apart; of any schema, whatever tells levels of the attribute apart."""
-    said = {t.name: t.assigned for t in of(Universe("persons", "persons", PL94), ["hhgq"])}
+    said = {t.name: t.assigned for t in of(Universe(PERSONS, PL94), ["hhgq"])}
     assert said == {"P1": (), "P2": (), "P3": (), "P4": (), "P5": ("hhgq",)}
-    toy = of(Universe("persons", "persons", TOY), ["age"])
+    toy = of(Universe(PERSONS, TOY), ["age"])
     assert [(t.name, t.assigned) for t in toy] == [("T0", ()), ("T1", ()), ("T2", ("age",)), ("T3", ("age",))]
     assert toy[2].title == f"{published(TOY)[2].title} (NOT COUNTED: age assigned)"
     h, codes = random_histogram(3, TOY.cells, 20), np.array(["1", "2", "3"])
@@ -180,7 +181,7 @@ def test_other_schemas():
     dense = np.arange(6, dtype=np.int64)[None]
     h = Histogram.of(1, 6, np.zeros(6, int), np.arange(6), dense[0])
     assert [t.values(h).tolist() for t in (total, sex, age, cross)] == [[[15]], [[3, 12]], [[3, 5, 7]], dense.tolist()]
-    assert [t.name for t in published(TOY, "U")] == ["U0", "U1", "U2", "U3"]
+    assert [t.name for t in published(TOY, HOUSING)] == ["U0", "U1", "U2", "U3"]
 
 
 def test_the_full_cross_has_at_most_a_thousand_cells():
@@ -218,7 +219,7 @@ def official_rows(levels=("040", "050", "140", "150", "750")):
 def test_a_histogram_recovered_from_a_real_file_gives_its_rows_back():
     """From the 252 leaves of P1 to P4 alone, all 291 fields of all 26,246 rows."""
     rows = official_rows()
-    names = [c for t in [*published(PL94)[:4], *published(H1)] for c in t.columns]
+    names = [c for t in [*published(PL94)[:4], *published(H1, HOUSING)] for c in t.columns]
     place = {n: i for i, n in enumerate(names)}
     p1, p2, p3, p4 = (
         np.stack([rows[:, place[r[k]]] for r in layout("cenrace63_to_pl94.csv")], axis=1)
@@ -235,7 +236,7 @@ def test_a_histogram_recovered_from_a_real_file_gives_its_rows_back():
     units = rows[:, [place["H0010003"], place["H0010002"]]]
     at = np.nonzero(units)
     h1 = Histogram.of(len(rows), 2, *at, units[at])
-    values = [t.values(h) for t in published(PL94)[:4]] + [t.values(h1) for t in published(H1)]
+    values = [t.values(h) for t in published(PL94)[:4]] + [t.values(h1) for t in published(H1, HOUSING)]
     assert len(rows) == 26246
     assert np.array_equal(np.concatenate(values, axis=1), rows)
 

@@ -38,8 +38,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from das.model.budget import Draw, Neighbours
+from das.model.kinds import kind_of
 from das.model.schema import Schema
-from das.model.universe import called
 
 #: Counts that are published exactly: level and query.
 Exact = Sequence[tuple[str, str]]
@@ -79,6 +79,8 @@ def definitions(neighbours: Neighbours, exact: Mapping[str, Exact]) -> dict[str,
 
 def _named(exact: Mapping[str, Exact]) -> str:
     every = [
-        f"{query} of {called(universe)} at {level} and above" for universe, es in exact.items() for level, query in es
+        f"{query} of {kind_of(universe).records} at {level} and above"
+        for universe, es in exact.items()
+        for level, query in es
     ]
     return "; ".join(every) or "there are none"

@@ -37,12 +37,12 @@ from das.accounting.meaning import meaning
 from das.accounting.target import Target
 from das.model.budget import Draw, Neighbours, Path, dearest, seen, through, total
 from das.model.constraint import Constraint
+from das.model.kinds import PERSONS
 from das.model.ledger import Event
 from das.model.mechanism import Mechanism
 from das.model.mechanisms import DISCRETE_GAUSSIAN, GEOMETRIC
 from das.model.not_private import WARNING
 from das.model.schema import Schema
-from das.model.universe import PERSONS
 
 #: Where the curve of (epsilon, delta) is drawn through.
 CURVE = tuple(Fraction(1, 10**k) for k in (3, 5, 10, 15, 20, 25, 30))
@@ -104,7 +104,7 @@ def account(terms: Terms, draws: Mapping[str, Sequence[Draw]]) -> GaussianAccoun
         **dict(promises(terms, draws)),
         spending={u: _spending(ds, paths[u]) for u, ds in draws.items()},
         changes={u: _changes(terms, u, ds) for u, ds in draws.items()},
-        target=target and Aim(universe=PERSONS, epsilon=target.epsilon, delta=target.delta,
+        target=target and Aim(universe=PERSONS.name, epsilon=target.epsilon, delta=target.delta,
                               calibration=target.calibration),
     )  # fmt: skip
 

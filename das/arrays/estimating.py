@@ -24,12 +24,12 @@ from das.estimate.passes import Passes
 from das.geography.bounds import lowest
 from das.geography.invariants import known_bounds
 from das.model.constraint import Bounds
+from das.model.kinds import PERSONS
 from das.model.query import Query
 from das.model.schema import Schema
 from das.model.solution import Certificate
 from das.model.spine import Spine
-from das.model.universe import PERSONS, Universe
-from das.spec.run import CHAINS
+from das.model.universe import Universe
 
 METHODS = ("topdown", "full-information")
 
@@ -161,10 +161,10 @@ def _known(noisy: Noisy, spine: Spine, given: Mapping[str, Bounds] | None) -> Ma
 
 def _universe(schema: Schema, known: Mapping[str, Bounds]) -> Universe:
     """With the sums that rounding keeps: the published schemas' own, unless they cross what is known exactly."""
-    chain = CHAINS.get(schema.name, ())
+    chain = PERSONS.publication(schema).chain or ()
     if any(b.exact and not _nest(b.group, schema.query(q)) for b in known.values() for q in chain):
         chain = ()
-    return Universe(PERSONS, PERSONS, schema, chain=chain, margins=not chain)
+    return Universe(PERSONS, schema, chain=chain, margins=not chain)
 
 
 def _nest(group: NDArray[np.intp], query: Query) -> bool:

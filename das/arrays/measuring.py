@@ -13,12 +13,12 @@ from das.arrays.counting import Counted
 from das.arrays.noisy import Noisy
 from das.errors import PrivacyError, SpecError
 from das.model.budget import Plan
+from das.model.kinds import PERSONS
 from das.model.ledger import Ledger
 from das.model.measurement import Measurement, Measurements
 from das.model.not_private import WARNING
 from das.model.schema import Schema
 from das.model.spine import Spine
-from das.model.universe import PERSONS
 from das.noise import entropy
 from das.truth.measure import measure as measured
 
@@ -48,7 +48,7 @@ def measure(
     drawn: list[Measurement] = []
     for level in spine.levels:
         if plan.at(level):
-            drawn += measured(truth.levels[level], level, PERSONS, schema, spine, plan, source.of(f"{PERSONS}/{level}"), ledger)  # fmt: skip
+            drawn += measured(truth.levels[level], level, PERSONS.name, schema, spine, plan, source.of(f"{PERSONS.folder}/{level}"), ledger)  # fmt: skip
     if ledger.cost != plan.cost:
         raise PrivacyError(f"the ledger says {ledger.cost}, the plan {plan.cost}", where="measure")
     return Noisy(schema, Measurements.of(map(_as_published, drawn)), known, plan, ledger.events, source.private)

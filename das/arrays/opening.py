@@ -6,12 +6,12 @@ from pathlib import Path
 
 from das.arrays.noisy import Noisy
 from das.model.constraint import Bounds
+from das.model.kinds import PERSONS
 from das.model.spine import Spine
-from das.model.universe import PERSONS
 from das.reading import opened
 
 
-def read_noisy(path: Path | str, *, universe: str = PERSONS) -> tuple[Noisy, Spine, dict[str, Bounds]]:
+def read_noisy(path: Path | str, *, universe: str = PERSONS.name) -> tuple[Noisy, Spine, dict[str, Bounds]]:
     """The measurements of a run or a release, its spine and its bounds: what :func:`das.topdown` takes, to estimate again
     or otherwise. The values stay in their files until they are asked for."""
     release = opened(path)

@@ -20,9 +20,9 @@ from das.files.run.run_directory import RunDirectory, is_private, write_text
 from das.jobs.comparing import compare_two
 from das.jobs.sweep import sweep as run_sweep
 from das.model.exact import exact
+from das.model.kinds import kind_of
 from das.model.not_private import marked, marked_rows
 from das.model.result import Comparison, TableRow
-from das.model.universe import PERSONS, called
 from das.release.post import open_release
 from das.report.compare import compare_page
 from das.report.facts import titles
@@ -46,7 +46,7 @@ def evaluate(run_dir: Path, areas: Path | None, as_json: bool) -> None:
         click.echo(json.dumps({u: marked_rows(map(vars, rs), private) for u, rs in rows.items()}))
     else:
         warn(private)
-        console().print(headline_table(headline(rows[PERSONS])))
+        console().print(headline_table(headline(next(iter(rows.values())))))
         folder = RunDirectory(run_dir).errors.parent
         if areas is not None:
             console().print(
@@ -97,7 +97,7 @@ def _compare_two(a: Path, b: Path, truth: Path | None, as_json: bool) -> None:
     click.echo(f"A is {a}, B is {b}: estimates of {'the same' if two.one_noise else 'different'} noisy measurements.")
     what = "errors (confidential)" if two.truth else "published counts, B against A"
     for u, rows in two.rows.items():
-        console().print(two_table(rows, f"{called(u).capitalize()}: {what}"))
+        console().print(two_table(rows, f"{kind_of(u).records.capitalize()}: {what}"))
     for path in two.written:
         click.echo(f"written: {path}")
 
@@ -107,7 +107,7 @@ def _compare_one(run_dir: Path, as_json: bool) -> None:
     directory.require_truth()
     spec = open_release(directory.release).spec
     every = {u.name: compared(errors_csv.read(directory.errors_of(u.name))) for u in spec.universes}
-    persons = every[PERSONS]
+    persons = every[spec.persons.name]
     page, private = directory.confidential / "compare.html", is_private(run_dir)
     words = titles(spec.persons.schema, {r.query for r in persons})
     write_text(page, compare_page(persons, str(directory.read_manifest()["name"]), private, words))
@@ -116,7 +116,7 @@ def _compare_one(run_dir: Path, as_json: bool) -> None:
         return
     warn(private)
     for u, rows in every.items():
-        title = "Noisy measurements against published counts" if u == PERSONS else called(u).capitalize()
+        title = "Noisy measurements against published counts" if rows is persons else kind_of(u).records.capitalize()
         console().print(compare_table([r for r in rows if r.bin == "all"], title))
     console().print(compare_table(_by_size(persons), "By size of the true count: coarsest and finest query"))
     click.echo(f"written: {page}")

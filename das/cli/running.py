@@ -23,7 +23,6 @@ from das.errors import UserError
 from das.evaluate import headline
 from das.files.run.run_directory import is_private, read_json, release_of
 from das.model.not_private import CELL, COLUMN, PLANNED, marked
-from das.model.universe import PERSONS
 from das.release import estimating as from_release
 from das.release.estimating import AFTERWARDS, Outcome
 from das.size import Size, sizes
@@ -75,7 +74,7 @@ def run(
     if outcome.was_finished:
         click.echo(f"das: note: {out} is finished: there is nothing to resume, and nothing was changed", err=True)
     if as_json:
-        found = [vars(h) for h in headline(outcome.rows[PERSONS])]
+        found = [vars(h) for h in headline(outcome.rows[spec.persons.name])]
         pages = {"report": outcome.directory.report, "page": outcome.directory.page}
         written = {name: str(path) if spec.output.report else None for name, path in pages.items()}
         more = {
@@ -88,7 +87,7 @@ def run(
         return
     screen = console()
     warn(spec.run.private)
-    screen.print(headline_table(headline(outcome.rows[PERSONS])))
+    screen.print(headline_table(headline(outcome.rows[spec.persons.name])))
     _say_worse(outcome)
     when = "before" if outcome.was_finished else f"in {outcome.seconds:.1f} s"
     screen.print(f"written {when}:", highlight=False)

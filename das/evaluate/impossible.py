@@ -7,7 +7,7 @@ keeps them together; what it costs is shown here.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 from das.model.closed import Closed
 from das.model.histogram import Histogram
 from das.model.result import ImpossibleRow
-from das.model.schema import H1, Schema
-from das.model.universe import HOUSING, PERSONS
+from das.model.universe import Universe
 
 Counts = NDArray[np.int64]
 Flags = NDArray[np.bool_]
@@ -35,11 +34,11 @@ class _Lowest(Closed):
 
 
 def impossible(
-    truth: Mapping[str, Histogram], published: Mapping[str, Histogram], schemas: Mapping[str, Schema], level: str
+    truth: Mapping[str, Histogram], published: Mapping[str, Histogram], universes: Sequence[Universe], level: str
 ) -> list[ImpossibleRow]:
-    """Rows of ``impossible.csv``, for the lowest level; by universe: ``persons``, and ``housing`` where there is any.
-    Conditions that the schemas do not speak of are left out."""
-    true, out = _counted(truth, schemas), _counted(published, schemas)
+    """Rows of ``impossible.csv``, for the lowest level; by universe, persons first. Conditions that their schemas do
+    not speak of are left out."""
+    true, out = _counted(truth, universes), _counted(published, universes)
     before, after = _conditions(true, true), _conditions(out, true)
     return [
         ImpossibleRow(name, level, *(int(np.count_nonzero(x)) for x in (of, of & met, of_out, of_out & met_out)))
@@ -47,14 +46,16 @@ def impossible(
     ]
 
 
-def _counted(histograms: Mapping[str, Histogram], schemas: Mapping[str, Schema]) -> _Lowest:
-    h, schema = histograms[PERSONS], schemas[PERSONS]
+def _counted(histograms: Mapping[str, Histogram], universes: Sequence[Universe]) -> _Lowest:
+    h, schema = histograms[universes[0].name], universes[0].schema
     names = [a.name for a in schema.attributes]
     adults = h.answer(schema.query("votingage"))[:, 1] if "votingage" in names else None
     household = h.answer(schema.query(schema.dwelling))[:, 0] if schema.dwelling else None
     occupied = housing = None
-    if HOUSING in histograms:
-        housing, occupied = histograms[HOUSING].totals(), histograms[HOUSING].answer(H1.query("h1"))[:, 1]
+    for u in universes:
+        if u.kind.dwellings:
+            homes = histograms[u.name]
+            housing, occupied = homes.totals(), homes.answer(u.schema.query("h1"))[:, 1]
     return _Lowest(h.totals(), adults, household, occupied, housing)
 
 

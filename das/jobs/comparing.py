@@ -13,8 +13,8 @@ from das.files import rows_csv
 from das.files.run.ledger import measurements
 from das.files.run.run_directory import RunDirectory, is_private, release_of
 from das.model.closed import Closed
+from das.model.kinds import kind_of
 from das.model.result import DifferenceRow, TwoErrorsRow
-from das.model.universe import PERSONS
 from das.release.post import Opened, open_release
 from das.truth.assessment import published_of, truth_of
 
@@ -78,7 +78,7 @@ def _write(
     folder = RunDirectory(truth).errors.parent
     out = []
     for universe, found in rows.items():
-        stem = "-".join(("compare", *names, *([] if universe == PERSONS else [universe])))
+        stem = kind_of(universe).file("-".join(("compare", *names)))
         out.append(rows_csv.write_rows(folder / f"{stem}.csv", TwoErrorsRow, found, private=private))
     return tuple(out)
 

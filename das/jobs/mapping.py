@@ -14,6 +14,7 @@ from das.files.readers import boundaries
 from das.files.run import run_directory
 from das.files.run.run_directory import release_of
 from das.model.areas import Areas
+from das.model.kinds import PERSONS
 from das.model.labels import NOT_COUNTED, level_words
 from das.model.spelling import named
 from das.model.universe import Universe
@@ -44,7 +45,7 @@ class Wanted:
     query: str = "total"
     answer: str | None = None
     show: Show = "count"
-    universe: str = "persons"
+    universe: str = PERSONS.name
 
 
 def choropleth(run: Path, wanted: Wanted, file: Path, key: str | None = None) -> Choropleth:

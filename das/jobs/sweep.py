@@ -36,7 +36,6 @@ from das.model.closed import Closed
 from das.model.mechanism import RHO
 from das.model.not_private import marked
 from das.model.result import SummaryRow, SweepRow
-from das.model.universe import PERSONS
 from das.pipeline import finish, scaled
 from das.release.estimating import Made, post_processed
 from das.report.sweep import sweep_page
@@ -207,7 +206,7 @@ def _finished(
     found, after = made.result()
     stages.done += after.done
     outcome = finish(run.spec, prepared, run.directory, measured, found, stages, Silent())
-    return run, [SweepRow(run.budget, run.method, run.repeat, e) for e in outcome.rows[PERSONS]]
+    return run, [SweepRow(run.budget, run.method, run.repeat, e) for e in outcome.rows[run.spec.persons.name]]
 
 
 def _written(spec: RunSpec, runs: Sequence[_Run], rows: Sequence[SweepRow], out: Path) -> Swept:

@@ -78,7 +78,7 @@ class Source:
 
 @dataclass(frozen=True, repr=False)
 class Extract(Closed):
-    """What a reader returns: public blocks, confidential persons and (where given) housing units.
+    """What a reader returns: public blocks, confidential persons and what else of records the input has, by universe.
 
     ``notes`` are sentences for the privacy statement: what a record is after the reader's work, and what the
     reader took from the records for public structure. ``assigned`` names attributes of persons that the input does not
@@ -87,7 +87,7 @@ class Extract(Closed):
 
     blocks: Blocks
     persons: Confidential[Records]
-    housing: Confidential[Records] | None
+    others: Mapping[str, Confidential[Records]]
     sources: tuple[Source, ...]
     notes: tuple[str, ...] = ()
     assigned: Mapping[str, str] = field(default_factory=dict)

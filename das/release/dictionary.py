@@ -13,16 +13,18 @@ import io
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from das.files.microdata import layout as micro
+from das.files.microdata.layout import layout
 from das.files.release import areas
 from das.files.release import spine as spine_file
 from das.files.release.tables import GEOCODE, GEOID, identifiers
 from das.files.release.tables import NAME as PLACE
 from das.model.labels import NOT_COUNTED, level_words
+from das.model.microdata_form import GEOCODE as PLACE_CODE
 from das.model.not_private import CELL, COLUMN, WARNING, marked_rows
+from das.model.publications import SAYS
 from das.model.schema import Schema
 from das.model.spine import Spine
-from das.model.universe import Planned, Universe, beside
+from das.model.universe import Planned, Universe
 from das.spec import RunSpec
 from das.tables import of as tables_of
 
@@ -42,7 +44,7 @@ SPINE = ("level of the tree", "code of the unit, unique in its level", "code of 
          "name of the unit, where it has one", "the Bureau's standard identifier, which joins to TIGER")  # fmt: skip
 AREAS = ("kind of area, such as Place", "code of the area", "name of the area, where it has one",
          "code of a unit of the lowest level in it")  # fmt: skip
-CODE = "code of the unit, as in spine.parquet"
+CODE = SAYS[PLACE_CODE]
 #: Beside the code, where any unit of the level has them.
 PLACES = {GEOID: SPINE[4], PLACE: SPINE[3]}
 #: Columns of noisy measurement files, but for those of the attributes.
@@ -55,17 +57,6 @@ NMF = {
     "sign": "relation of the count to the value (constraints)",
 }
 AXES = (("*", "summed out"), ("detailed", "every level by itself, in their order"))
-MICRO = {
-    micro.GEOCODE: CODE, micro.SERIAL: "number of the person, from 0; it means nothing else",
-    "SCHEMA_TYPE_CODE": "kind of file", "SCHEMA_BUILD_ID": "name of the run",
-    "TABBLKST": "state (FIPS)", "TABBLKCOU": "county (FIPS)", "TABTRACTCE": "census tract", "TABBLKGRPCE": "block group",
-    "TABBLK": "block", "STATE": "state", "COUNTY": "county", "ENUMDIST": "enumeration district",
-    "RTYPE": "kind of record", "EUID": "unit of the person: there are no unit records",
-    "QREL": "relationship: not measured", "QSEX": "sex: not measured", "QSPANX": "Hispanic origin, in detail: not measured",
-    "CIT": "citizenship: not measured", **{f"QRACE{i}": "race, in detail: not measured" for i in range(1, 9)},
-}  # fmt: skip
-RTYPE = {"2": "housing unit", "3": "person in a housing unit", "4": "group-quarters facility",
-         "5": "person in group quarters"}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -130,13 +121,13 @@ def _schema(u: Planned) -> Iterator[Line]:
 
 
 def _measurements(u: Universe) -> Iterator[Line]:
-    file = f"{beside('nmf', u.name)}/*.parquet"
+    file = f"{u.kind.file('nmf')}/*.parquet"
     yield "file", file, "", "", f"noisy measurements of {u.records}, and what is published exactly of them"
     yield from _answers(file, u.schema, NMF)
 
 
 def _estimates(u: Universe) -> Iterator[Line]:
-    file = f"{beside('estimates', u.name)}/*.parquet"
+    file = f"{u.kind.file('estimates')}/*.parquet"
     yield "file", file, "", "", f"unbiased estimates of {u.records} from all measurements together"
     said = {c: NMF[c] for c in ("geocode", "query_name", "query_shape", "value")}
     yield from _answers(file, u.schema, said | {"standard_error": "standard error of each estimate"})
@@ -151,17 +142,20 @@ def _answers(file: str, schema: Schema, columns: dict[str, str]) -> Iterator[Lin
 
 
 def _microdata(u: Universe, spine: Spine, spec: RunSpec) -> Iterator[Line]:
-    plan = micro.layout(u.schema, u.name, spine.codes[-1], "")
+    plan, says = layout(u.microdata, spine.codes[-1], ""), {**SAYS, **u.microdata.says}
     coded = {c.name: c for c in plan.columns}
-    for file in (f"microdata/{u.folder}/*.parquet", *([f"microdata/{u.folder}.csv"] if spec.output.csv else [])):
+    for file in (
+        f"microdata/{u.kind.folder}/*.parquet",
+        *([f"microdata/{u.kind.folder}.csv"] if spec.output.csv else []),
+    ):
         yield "file", file, "", "", f"one row for each record of {u.records}"
         for name in plan.order:
             column = coded.get(name)
             if column is None:
-                yield "column", file, name, "", MICRO[name]
+                yield "column", file, name, "", says[name]
             elif column.decodes is None:
-                yield "column", file, name, "", MICRO[name]
-                yield from (("code", file, name, code, RTYPE[code]) for code in column.values)
+                yield "column", file, name, "", says[name]
+                yield from (("code", file, name, code, x) for code, x in zip(column.values, column.labels, strict=True))
             else:
                 a = u.schema.attribute(column.decodes)
                 yield "column", file, name, "", a.title

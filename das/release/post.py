@@ -139,12 +139,12 @@ def publish(release: Opened, universe: Universe, result: Release, out: Path, pro
     lowest = spine.levels[-1]
     codes = spine.codes[-1]
     progress.stage(f"microdata: {universe.name}", None)
-    folder = out / "microdata" / universe.folder
+    folder = out / "microdata" / universe.kind.folder
     h = result.histograms[lowest]
-    structures = _structures(release) if universe.facilities else None
-    microdata.write(folder, h, codes, universe.schema, universe.name, structures=structures,
+    structures = _structures(release) if universe.microdata.facilities else None
+    microdata.write(folder, h, codes, universe, structures=structures,
                     build=release.spec.run.name, csv=release.spec.output.csv, private=release.spec.run.private)  # fmt: skip
-    if not microdata_reading.read(folder, universe.schema, codes).same_as(h):
+    if not microdata_reading.read(folder, universe, codes).same_as(h):
         raise PrivacyError("the microdata do not tabulate to the histogram they were made from", where=folder)
     if not release.spec.output.tables:
         return

@@ -14,13 +14,13 @@ from das.errors import InputError
 from das.model.areas import Areas
 from das.model.budget import Plan
 from das.model.histogram import Histogram
+from das.model.kinds import kind_of
 from das.model.labels import NOT_COUNTED
 from das.model.measurement import MeasurementSource
 from das.model.mechanism import Mechanism
 from das.model.query import Query
 from das.model.schema import Schema
 from das.model.spine import Spine
-from das.model.universe import called
 
 #: Answers that a page carries at most, over all units of all levels: some seven megabytes with noise and truth.
 ROOM = 3_000_000
@@ -100,7 +100,7 @@ class Answers:
     @property
     def records(self) -> str:
         """What is counted: persons, housing units."""
-        return called(self.universe)
+        return kind_of(self.universe).records
 
     @property
     def measured(self) -> NDArray[np.bool_]:

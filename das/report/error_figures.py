@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from das.model.labels import level_words
 from das.model.result import ErrorRow
-from das.model.universe import PERSONS
 from das.report.answers import Key, Shown
 from das.report.figures import (
     BIAS_QUERIES,
@@ -52,7 +51,7 @@ def spread_of_totals(shown: Shown, true: Mapping[Key, Ints]) -> list[str]:
 
 
 def _errors(shown: Shown, true: Mapping[Key, Ints], level: str) -> dict[str, Ints]:
-    total = shown.total(PERSONS, level)
+    total = shown.total(shown.universes[0], level)
     truth = true[total.key][:, 0]
     out = {"published": total.published[:, 0] - truth}
     if total.noisy is not None and total.measured.any():

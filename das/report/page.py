@@ -8,9 +8,9 @@ import numpy as np
 from markupsafe import Markup
 from numpy.typing import NDArray
 
+from das.model.kinds import kind_of
 from das.model.result import ErrorRow
 from das.model.schema import Schema
-from das.model.universe import PERSONS, called
 from das.report import across, error_figures, figures, lookup
 from das.report.answers import Key, Shown
 from das.report.facts import Facts, titles
@@ -27,16 +27,15 @@ def html(
     schemas: Mapping[str, Schema] | None = None,
 ) -> str:
     """The page. ``rows`` are the errors of persons, ``others`` those of other universes, by name. Queries are called
-    as in ``schemas``, by universe, where that is given.
+    as in ``schemas``, by universe, persons first, where that is given.
 
     With ``shown`` and the true answers for each of its keys it has distributions, the worst places and a look-up.
     It needs no network and no other file. The same arguments give the same page.
     """
     persons = [r for r in rows if r.bin == "all"]
     totals = _pairs(r for r in persons if r.query == "total")
-    words = {u: titles(s, {r.query for r in (rows if u == PERSONS else (others or {}).get(u, ()))})
-             for u, s in (schemas or {}).items()}  # fmt: skip
-    said = words.get(PERSONS, {})
+    words = {u: titles(s, {r.query for r in (others or {}).get(u, rows)}) for u, s in (schemas or {}).items()}
+    said = next(iter(words.values()), {})
     both = None if shown is None or true is None else (shown, true)
     page = environment().get_template("page.html")
     return page.render(
@@ -50,7 +49,8 @@ def html(
         detailed={r.level: r for r in persons if r.query == "detailed" and r.source == "postprocessed"},
         titles=said,
         others=[
-            (called(u), words.get(u, {}), _pairs(r for r in rs if r.bin == "all")) for u, rs in (others or {}).items()
+            (kind_of(u).records, words.get(u, {}), _pairs(r for r in rs if r.bin == "all"))
+            for u, rs in (others or {}).items()
         ],
         total_figure=Markup(figures.total_by_level(persons)),
         spread_figures=_all(error_figures.spread_of_totals(*both) if both else ()),

@@ -10,7 +10,6 @@ import numpy as np
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
 
 from das.model.labels import level_words
-from das.model.universe import PERSONS
 from das.report.answers import Answers, Shown
 from das.report.figures import (
     INK,
@@ -110,7 +109,7 @@ def beside(shown: Shown) -> list[str]:
     """Totals of persons: noisy minus published, unit by unit where they are few, and against size elsewhere."""
     out = []
     for i, level in enumerate(shown.spine.levels):
-        total = shown.total(PERSONS, level)
+        total = shown.total(shown.universes[0], level)
         at = np.flatnonzero(total.measured)
         if len(at) > 1:
             draw = _intervals if len(at) <= LINES else _cloud

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
-from das.model.universe import PERSONS, called
+from das.model.kinds import kind_of
 from das.report import lookup, release_figures
 from das.report.answers import SMALL, Answers, Shown
 from das.report.facts import Facts
@@ -28,12 +28,12 @@ def release_html(
     shown: Shown, facts: Facts, draws: Mapping[str, Sequence[ListedDraw]], *, says: Sequence[str] = (),
     privacy_page: bool = False, worse: Sequence[Any] = (),
 ) -> str:  # fmt: skip
-    """``draws`` are the measurements by universe; ``says`` what a reader of the privacy statement must know;
+    """``draws`` are the measurements by universe, persons first; ``says`` what a reader of the privacy statement must know;
     ``worse`` the queries that are published worse than they were measured.
 
     The same arguments give the same page: it holds no time and no name of a machine.
     """
-    persons = draws[PERSONS]
+    persons = next(iter(draws.values()))
     page = environment().get_template("release.html")
     return page.render(
         confidential=False,
@@ -43,7 +43,7 @@ def release_html(
         says=says,
         privacy_page=privacy_page,
         worse=worse,
-        plans={called(universe): _grid(rows) for universe, rows in draws.items()},
+        plans={kind_of(universe).records: _grid(rows) for universe, rows in draws.items()},
         budget_figures=[Markup(f) for f in release_figures.budget(persons)],
         scale_figure=Markup(release_figures.scales(persons)),
         totals=[_total(shown.total(u, lv)) for u in shown.universes for lv in shown.spine.levels],

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 import jinja2
 
+from das.model.kinds import kind_of
 from das.model.labels import level_words
 from das.model.not_private import WARNING, WITHOUT
-from das.model.universe import called
 from das.report.facts import Epsilon
 
 
@@ -23,7 +23,10 @@ def environment() -> jinja2.Environment:
         lstrip_blocks=True,
     )
     filters = (figure, upward, whole, signed, clock, by_delta)
-    out.filters |= {f.__name__: f for f in filters} | {"words": level_words, "called": called}
+    out.filters |= {f.__name__: f for f in filters} | {
+        "words": level_words,
+        "called": lambda name: kind_of(name).records,
+    }
     out.globals |= {"warning": WARNING, "without": WITHOUT}
     return out
 

@@ -16,14 +16,14 @@ from pydantic import BaseModel, ValidationError
 from das.errors import SpecError
 from das.model.budget import Plan
 from das.model.exact import LARGEST
+from das.model.kinds import KINDS, RecordKind
 from das.model.not_private import WARNING
-from das.model.universe import HOUSING, PERSONS, Universe
 from das.spec.run import RunSpec
 
 #: What a specification says of one machine alone.
 _OF_A_MACHINE: Any = {"data": {"path"}, "own": {"__all__": {"data": {"path"}}}}
 #: Tables of universes, and with them the universes, by the names that earlier configurations give them.
-RENAMED = {"units": HOUSING}
+RENAMED = {kind.formerly: kind.name for kind in KINDS.values() if kind.formerly}
 
 
 def parse(
@@ -82,9 +82,9 @@ def dump(spec: RunSpec) -> str:
     the passes that were chosen by rule. That of a seeded run begins with a comment that says so."""
     tree = spec.model_dump(mode="json", by_alias=True, exclude=_OF_A_MACHINE, exclude_none=True)
     for universe in spec.universes:
-        part = tree if universe.name == PERSONS else tree.get("universes", {}).get(universe.name)
-        if part is not None and "default" not in part["estimation"].get("passes", {}):
-            part["estimation"]["passes"] = {lv: [list(p) for p in found] for lv, found in universe.passes.items()}
+        estimation = _at(tree, universe.key("estimation"))
+        if estimation is not None and "default" not in estimation.get("passes", {}):
+            estimation["passes"] = {lv: [list(p) for p in found] for lv, found in universe.passes.items()}
     return ("" if spec.run.private else f"# {WARNING}\n") + tomli_w.dumps(tree)
 
 
@@ -97,22 +97,30 @@ def budget_toml(spec: RunSpec, universe: str, plan: Plan) -> str:
         "queries": {level: {d.query: str(d.cost / sums[level]) for d in plan.at(level)} for level in sums},
     }
     changed = spec.universe(universe)
-    if changed.table:
-        return tomli_w.dumps(_nested(changed, {"relative": str(plan.cost / spec.persons.plan.cost)} | shares))
+    if changed is not spec.persons:
+        return tomli_w.dumps(_nested(changed.kind, {"relative": str(plan.cost / spec.persons.plan.cost)} | shares))
     b = spec.budget
     tree: dict[str, Any] = {
         "budget": {plan.mechanism.currency: str(plan.cost), "neighbours": b.neighbours, "delta": str(b.delta),
                    "mechanism": b.mechanism} | shares
     }  # fmt: skip
     for u in spec.universes[1:]:
-        _merge(tree, _nested(u, {"relative": str(u.plan.cost / plan.cost)}))
+        _merge(tree, _nested(u.kind, {"relative": str(u.plan.cost / plan.cost)}))
     return tomli_w.dumps(tree)
 
 
-def _nested(universe: Universe, budget: dict[str, Any]) -> dict[str, Any]:
+def _at(tree: dict[str, Any], key: str) -> dict[str, Any] | None:
+    """The table of that dotted name, where there is one."""
+    node: Any = tree
+    for name in key.split("."):
+        node = node.get(name) if isinstance(node, dict) else None
+    return node
+
+
+def _nested(kind: RecordKind, budget: dict[str, Any]) -> dict[str, Any]:
     """The budget at its place in the configuration."""
     tree: dict[str, Any] = budget
-    for name in reversed(universe.key("budget").split(".")):
+    for name in reversed(kind.key("budget").split(".")):
         tree = {name: tree}
     return tree
 

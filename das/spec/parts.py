@@ -12,10 +12,10 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 from das.accounting.target import Target
 from das.errors import SpecError
 from das.model.grouping import Grouping
+from das.model.kinds import PERSONS
 from das.model.mechanism import EPSILON, RHO
 from das.model.mechanisms import DISCRETE_GAUSSIAN, MECHANISMS
 from das.model.schema import SCHEMAS, Attribute, Schema
-from das.model.universe import PERSONS
 from das.spec.exact import Exact
 
 #: A budget beyond these is a slip of the pen, and beyond what the noise and its accounting are made for.
@@ -331,7 +331,7 @@ class TablePart(Part):
 
     title: str
     """What it shows."""
-    universe: str = PERSONS
+    universe: str = PERSONS.name
     """Whose records it counts."""
     query: str | None = None
     """Such as ``"sex * age"``."""

@@ -61,7 +61,7 @@ def assess(spec: RunSpec, directory: RunDirectory, run: Assessed, progress: Prog
     odd = impossible(
         {name: levels[lowest].open(REASON) for name, levels in run.truth.items()},
         {name: levels[lowest] for name, levels in run.published.items()},
-        {u.name: u.schema for u in spec.universes}, lowest,
+        spec.universes, lowest,
     )  # fmt: skip
     rows_csv.write_rows(folder / "impossible.csv", ImpossibleRow, odd, private=private)
     return rows
@@ -99,7 +99,7 @@ def published_of(release: Opened, universes: Sequence[str]) -> dict[str, dict[st
     out = {}
     for u in release.spec.universes:
         if u.name in universes:
-            h = microdata_reading.read(release.folder / "microdata" / u.folder, u.schema, release.spine.codes[-1])
+            h = microdata_reading.read(release.folder / "microdata" / u.kind.folder, u, release.spine.codes[-1])
             out[u.name] = {lv: x.open("published") for lv, x in upward(Confidential(h), release.spine).items()}
     return out
 

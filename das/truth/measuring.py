@@ -122,7 +122,7 @@ def _measured(
             if (u.name, level) not in kept:
                 book.begin(u.name, level, noise.name)
                 noisy = measure(prepared.truth[u.name][level], level, u.name, u.schema, prepared.spine, u.plan,
-                                noise.of(f"{u.folder}/{level}"), ledger)  # fmt: skip
+                                noise.of(f"{u.kind.folder}/{level}"), ledger)  # fmt: skip
                 folder = nmf.write(directory.nmf(u.name), level, u.schema, prepared.spine, noisy)
                 book.done(u.name, level, digest_of(folder))
             progress.advance()

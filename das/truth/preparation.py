@@ -19,10 +19,10 @@ from das.model.closed import Closed
 from das.model.confidential import Confidential
 from das.model.constraint import Constraint
 from das.model.histogram import Histogram
-from das.model.records import Extract, Records, Source
+from das.model.records import Blocks, Extract, Records, Source
 from das.model.spine import Spine
-from das.model.universe import HOUSING, PERSONS
 from das.spec import RunSpec, Universe
+from das.spec.parts import OwnUniverse
 from das.stages import Stages
 from das.truth.histogram import histograms
 
@@ -61,26 +61,32 @@ def prepare(spec: RunSpec, paths: Sequence[Path], stages: Stages, progress: Prog
         constraints = {u.name: _constraints(u, spine, counted[u.name], structures) for u in spec.universes}
         places = extract.blocks
         areas = off_spine(places.fields, spine.levels, unit, spine.units(spine.levels[-1]), places.names)
-    return Prepared(spine, counted, constraints, sources, extract.notes, areas, {PERSONS: extract.assigned})
+    return Prepared(spine, counted, constraints, sources, extract.notes, areas, {spec.persons.name: extract.assigned})
 
 
 def _records(spec: RunSpec, extract: Extract) -> tuple[dict[str, Confidential[Records]], tuple[Source, ...]]:
     """The records of every universe, and all files that they are from."""
-    records, sources = {PERSONS: extract.persons}, extract.sources
-    if spec.housing is not None:
-        if extract.housing is None:
-            raise InputError("the input has no housing units", where="housing", remedy="delete the table [housing]")
-        records[HOUSING] = extract.housing
-    for name, part in spec.own.items():
-        if not part.data.path:
-            raise SpecError("no input is named", where=f"universes.{name}.data.path",
-                            remedy=f"set it, or give --set universes.{name}.data.path=FILE")  # fmt: skip
-        records[name], more = read_beside(
-            [Path(p) for p in part.data.path], spec.universe(name).schema, extract.blocks, columns=part.data.columns,
-            encoding=part.data.encoding, where=f"universes.{name}.data.columns",
-        )  # fmt: skip
-        sources += more
+    records, sources = {spec.persons.name: extract.persons}, extract.sources
+    for u in spec.universes[1:]:
+        part = spec.own.get(u.name)
+        if u.name in extract.others and (part is None or not part.data.path):
+            records[u.name] = extract.others[u.name]
+        elif part is None:
+            raise InputError(f"the input has no {u.records}", where=u.kind.table,
+                             remedy=f"delete the table [{u.kind.table}]")  # fmt: skip
+        else:
+            records[u.name], more = _own(u, part, extract.blocks)
+            sources += more
     return records, sources
+
+
+def _own(u: Universe, part: OwnUniverse, blocks: Blocks) -> tuple[Confidential[Records], tuple[Source, ...]]:
+    """The records of a universe that has files of its own."""
+    if not part.data.path:
+        key = u.key("data.path")
+        raise SpecError("no input is named", where=key, remedy=f"set it, or give --set {key}=FILE")
+    return read_beside([Path(p) for p in part.data.path], u.schema, blocks, columns=part.data.columns,
+                       encoding=part.data.encoding, where=u.key("data.columns"))  # fmt: skip
 
 
 def _at_units(structures: NDArray[np.int64] | None, unit: NDArray[np.int64], spine: Spine) -> NDArray[np.int64] | None:

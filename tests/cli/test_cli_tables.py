@@ -23,6 +23,7 @@ from das.files.release import spine as spine_file
 from das.files.release import tables as published_tables
 from das.model.areas import Areas
 from das.model.histogram import Histogram
+from das.model.kinds import HOUSING
 from das.model.schema import H1, PL94
 from das.model.spine import Spine
 from das.tables import published
@@ -82,7 +83,7 @@ def p2(release: Path) -> pd.DataFrame:
     return pd.read_csv(release / "tables" / "P2_County.csv", dtype={"GEOCODE": str})
 
 
-TABLE = {t.name: t for t in (*published(PL94), *published(H1))}
+TABLE = {t.name: t for t in (*published(PL94), *published(H1, HOUSING))}
 
 
 def test_without_a_name_it_lists_what_there_is(das: Das, release: Path) -> None:

@@ -7,7 +7,9 @@ import csv
 import random
 from collections import Counter
 from pathlib import Path
+from typing import cast
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
@@ -16,6 +18,11 @@ from das.cli import main
 from das.errors import InputError, SpecError, UserError
 from das.files.release.areas import read as read_areas
 from das.files.release.spine import read as read_spine
+from das.model.kinds import KINDS, RecordKind
+from das.model.microdata_form import BUILD, CodedColumn, MicrodataForm
+from das.model.publications import Publication
+from das.model.schema import Attribute, Schema
+from das.model.tabulation import Tabulation
 from das.pipeline import Outcome
 from das.release import estimating as from_release
 from das.release import verify
@@ -180,6 +187,57 @@ def test_every_output_has_the_second_universe(run: Outcome, tables: Path) -> Non
     assert (run.directory.confidential / "evaluation" / "errors-households.csv").is_file()
     assert "households" in (release / "report.html").read_text()
     assert "in households</caption>" in run.directory.report.read_text()
+
+
+HOUSEHOLD = Schema("household", (Attribute("size", ("one", "two", "more")), Attribute("tenure", ("own", "rent"))))
+DECLARED = RecordKind(
+    "households",
+    records="private households",
+    folder="homes",
+    letter="HH",
+    together="A household that splits is two.",
+    publications=(
+        Publication(
+            HOUSEHOLD,
+            MicrodataForm(
+                "households of the office",
+                (CodedColumn.of("HHSIZE", HOUSEHOLD, "size", ("1", "2", "3")),
+                 CodedColumn.of("TEN", HOUSEHOLD, "tenure", ("10", "20")),
+                 CodedColumn("KIND", ("A",), np.zeros(6, dtype=np.int64), labels=("any household",))),
+                (BUILD, "OFFICE"), ("KIND", "TEN", "HHSIZE"), constants={"OFFICE": "7"},
+                says={"OFFICE": "number of the office", "KIND": "kind of household"},
+            ),
+            chain=("size",),
+            tables=(Tabulation("HA1", "Tenure", columns=(("Total", {}), ("Rented", {"tenure": ("rent",)}))),),
+        ),
+    ),
+)  # fmt: skip
+
+
+def test_a_universe_that_is_declared_needs_nothing_else(
+    tables: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One value more in ``KINDS``: its words, folder, columns, tables and rounding are then those of every stage."""
+    monkeypatch.setitem(cast(dict[str, RecordKind], KINDS), DECLARED.name, DECLARED)
+    text = CONFIG.format(folder=tables).replace('letter = "HH"\n', "")
+    text = text.replace('[universes.households.rounding]\nchain = ["size"]\n', "")
+    spec = parse(text, where="office.toml")
+    assert (spec.universe("households").chain, spec.universe("households").margins) == (("size",), False)
+    release = pipeline.run(spec, tmp_path / "office").directory.release
+    made = read_microdata(release / "microdata" / "homes", labels=True)
+    assert list(made.columns) == ["SCHEMA_BUILD_ID", "OFFICE", "geocode", "KIND", "TEN", "HHSIZE"]
+    assert {*made["OFFICE"]} == {"7"}
+    assert len(made) == sum(households(tables).values())
+    table = (release / "tables" / "HA1_Country.csv").read_text().splitlines()[1]
+    assert table.split(",")[1:] == [str(len(made)), str((made["TEN"] == "rent").sum())]
+    assert not list((release / "tables").glob("HH*"))
+    said = (release / "privacy.html").read_text()
+    assert "private households" in said
+    assert DECLARED.together in said
+    assert "number of the office" in (release / "dictionary.csv").read_text()
+    assert "private households" in (release / "report.html").read_text()
+    assert (release / "nmf-households").is_dir()
+    verify.statement(release)
 
 
 def test_tables_of_ones_own(run: Outcome) -> None:

@@ -53,7 +53,7 @@ def test_with_hardly_any_noise_the_counts_of_the_file_are_published(
     assert all(r.mae == 0 for r in outcome.rows["persons"] if r.source == "postprocessed")
     opened = open_release(outcome.directory.release)
     (persons,) = run.universes
-    published = microdata_reading.read(outcome.directory.release / "microdata" / "persons", persons.schema,
+    published = microdata_reading.read(outcome.directory.release / "microdata" / "persons", persons,
                                        opened.spine.codes[-1])  # fmt: skip
     assert published.totals().sum() == COUNTED[reader](path) > 10_000
 

@@ -12,6 +12,7 @@ from das.estimate.batch import estimated, families
 from das.estimate.collapse import collapse
 from das.geography import bounds as geography
 from das.model.budget import Draw, Neighbours, Plan
+from das.model.kinds import PERSONS
 from das.model.mechanisms import DISCRETE_GAUSSIAN
 from das.model.schema import PL94
 from das.model.spine import Spine
@@ -57,7 +58,7 @@ def test_large_counts_are_not_drawn_towards_zero() -> None:
                 answers = query.answer(x)
                 noise = np.rint(rng.normal(size=answers.shape) * 5000**0.5).astype(np.int64)
                 held[level, name] = (answers + noise, np.full(len(answers), 5000.0))
-        known = collapse(memory(held), spine, bounds, Universe("persons", "persons", PL94))
+        known = collapse(memory(held), spine, bounds, Universe(PERSONS, PL94))
         value, error = next((v, e) for level, q, v, e in known.unbiased() if (level, q.name) == ("US", "detailed"))
         z.append((value[0, 126] - truth[:, 126].sum()) / error[0, 126])
     assert abs(np.mean(z)) < 5 / len(z) ** 0.5  # it was -10.9

@@ -15,6 +15,7 @@ from das.estimate.passes import Passes
 from das.geography import bounds as geography
 from das.model.constraint import Bounds, JointTotals
 from das.model.histogram import Histogram
+from das.model.kinds import PERSONS
 from das.model.measurement import Measurement, Measurements, MeasurementSource
 from das.model.release import Release
 from das.model.schema import E2E_1940, PL94, Attribute, Schema
@@ -84,7 +85,7 @@ class World:
         return memory(held)
 
     def universe(self, *, chain: bool = True) -> Universe:
-        return Universe("persons", "persons", self.schema, chain=CHAINS.get(self.schema.name, ()) if chain else ())
+        return Universe(PERSONS, self.schema, chain=CHAINS.get(self.schema.name, ()) if chain else ())
 
     def descend(
         self, source: MeasurementSource, bounds: Mapping[str, Bounds], method: Estimator | Sequence[Sequence[str]],

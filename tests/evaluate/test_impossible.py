@@ -4,12 +4,15 @@ import numpy as np
 
 from das.evaluate import impossible
 from das.model.histogram import Histogram
+from das.model.kinds import HOUSING, PERSONS
 from das.model.schema import H1, Attribute, Schema
+from das.model.universe import Universe
 
 HOME = Schema(
     "home", (Attribute("hhgq", ("household", "college")), Attribute("votingage", ("young", "old"))), dwelling="hhgq"
 )
 ALONE = Schema("alone", (Attribute("sex", ("male", "female")),))
+PEOPLE, HOMES = Universe(PERSONS, HOME), Universe(HOUSING, H1)
 
 
 def from_dense(rows):
@@ -25,7 +28,7 @@ def test_by_hand():
     out = {"persons": from_dense([[3, 0, 0, 0], [0, 1, 0, 0], [2, 0, 4, 0], [0, 0, 0, 0], [0, 23, 0, 0], [0, 0, 0, 0]]),
            "housing": from_dense([[2, 0], [0, 2], [0, 1], [1, 2], [1, 2], [0, 1]])}  # fmt: skip
     rows = {r.condition: (r.of_true, r.true, r.of_published, r.published)
-            for r in impossible(true, out, {"persons": HOME, "housing": H1}, "Block")}  # fmt: skip
+            for r in impossible(true, out, [PEOPLE, HOMES], "Block")}  # fmt: skip
     assert rows == {
         "children only (18)": (4, 0, 3, 1),  # the third block has people in college: not in the universe
         "more occupied than housing units": (6, 0, 6, 0),
@@ -40,6 +43,6 @@ def test_by_hand():
 
 def test_what_the_schema_does_not_say_is_left_out():
     one = {"persons": from_dense([[1, 0]])}
-    assert impossible(one, one, {"persons": ALONE}, "Block") == []
+    assert impossible(one, one, [Universe(PERSONS, ALONE)], "Block") == []
     two = {"persons": from_dense([[1, 0, 0, 0]])}
-    assert [r.condition for r in impossible(two, two, {"persons": HOME}, "Block")] == ["children only (18)"]
+    assert [r.condition for r in impossible(two, two, [PEOPLE], "Block")] == ["children only (18)"]

@@ -101,7 +101,7 @@ def test_records_that_do_not_fit_are_refused(
 
 def test_an_extract_does_not_print_its_records() -> None:
     records = Records(H1, ints(0), ints(1), ints(12345))
-    extract = Extract(Blocks(TWO_BLOCKS), Confidential(records), None, (Source("f", 1, "0"),))
+    extract = Extract(Blocks(TWO_BLOCKS), Confidential(records), {}, (Source("f", 1, "0"),))
     assert "12345" not in repr(extract)
 
 

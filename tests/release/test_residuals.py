@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 
 from das.model.histogram import Histogram
+from das.model.kinds import PERSONS
 from das.model.measurement import Measurement, Measurements
 from das.model.schema import Attribute, Schema
 from das.model.universe import Universe
 from das.release.residuals import misfits
 
 SCHEMA = Schema("mine", (Attribute("a", tuple("abcde")), Attribute("b", tuple("uvwxyz"))), (), (), None)
-UNIVERSE = Universe("persons", "persons", SCHEMA)
+UNIVERSE = Universe(PERSONS, SCHEMA)
 
 
 def listed(units: int, shift: float, seed: int, spread: float = 0.0, unmeasured: int = 0) -> Mapping[str, float]:

@@ -9,6 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from das.model.budget import Allocation, Neighbours, Plan
+from das.model.kinds import HOUSING, PERSONS
 from das.model.mechanisms import DISCRETE_GAUSSIAN
 from das.model.query import Query
 from das.model.schema import H1, PL94, Attribute, Schema
@@ -23,11 +24,11 @@ HALF = Fraction(1, 2)
 def universe(schema: Schema, queries: dict[str, Fraction]) -> Planned:
     shares = Allocation({"A": HALF, "B": HALF}, {"A": queries, "B": queries})
     plan = Plan.of(Fraction(1, 50), DISCRETE_GAUSSIAN, Neighbours.BOUNDED, shares)
-    return Planned("persons", "persons", schema, plan=plan)
+    return Planned(PERSONS, schema, plan=plan)
 
 
 def table(name: str) -> Table:
-    return {t.name: t for s in (PL94, H1) for t in published(s)}[name]
+    return {t.name: t for s, kind in ((PL94, PERSONS), (H1, HOUSING)) for t in published(s, kind)}[name]
 
 
 def test_adults_do_not_have_the_noise_of_everybody() -> None:

@@ -190,7 +190,7 @@ def test_the_table_units_of_earlier_configurations_is_housing() -> None:
     spec = parse(BASE + UNITS + table, where="old.toml", note=said.append)
     assert spec == read(BASE + UNITS + table.replace("units", "housing"))
     assert said[1:] == ["old.toml: the universe 'units' of tables.Vacant is read as 'housing'; rename it"]
-    assert [t.name for t in spec.universe("housing").tables] == ["Vacant"]
+    assert [t.name for t in spec.universe("housing").own_tables] == ["Vacant"]
     with pytest.raises(SpecError, match=r"\[units\] and \[housing\] are one table"):
         read(BASE + UNITS + earlier)
 

@@ -49,11 +49,11 @@ from das.files.release import spine as spine_file
 from das.files.release import statement
 from das.files.run import run_directory
 from das.model.constraint import Constraint
+from das.model.kinds import PERSONS
 from das.model.measurement import Measurement
 from das.model.query import Query
 from das.model.schema import Schema
 from das.model.spine import Spine
-from das.model.universe import PERSONS
 
 #: Values of one level held at a time.
 _BATCH = 1 << 24
@@ -102,7 +102,7 @@ def _convert(folder: Path, draft: Path, batch: int) -> None:
     notes: list[str] = []
     constraints = constraints_of(schema, spine, levels, notes)
     measured = [_LevelMeasured.of(schema, level) for level in levels]
-    root = run_directory.nmf_folder(draft, PERSONS)
+    root = run_directory.nmf_folder(draft, PERSONS.name)
     for level, what in zip(levels, measured, strict=True):
         nmf.write(root, level.name, schema, spine, _measurements(level, what, spine, batch))
         if not what.variances:
@@ -240,13 +240,13 @@ def _privacy(
         mechanism="discrete-gaussian",
         guarantee="that of the publisher of the noisy measurements",
         outside=[
-            Invariant.make(universe=PERSONS, constraint=c.name, level=c.level, query=c.query, sign=c.sign,
+            Invariant.make(universe=PERSONS.name, constraint=c.name, level=c.level, query=c.query, sign=c.sign,
                       says=f"{_SAYS.get(c.name) or _SAYS[c.name[-2:]]} of every {c.level}, as published")
             for c in constraints
         ],
         measured=[
             ForeignLine(
-                universe=PERSONS, level=m.level, query=q.name, units=sum(m.variances[q.name].values()),
+                universe=PERSONS.name, level=m.level, query=q.name, units=sum(m.variances[q.name].values()),
                 of_units=spine.units(m.level), answers=q.answers,
                 variance=Variance(usual=m.usual(q.name), least=min(m.variances[q.name]), most=max(m.variances[q.name])),
             )

@@ -15,25 +15,25 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from das.errors import InputError
-from das.files.microdata.layout import SERIAL, CodedColumn, MicrodataLayout, layout, tails
+from das.files.microdata.layout import MicrodataLayout, layout, tails
 from das.files.microdata.writing import BATCH, RECORDS
 from das.files.parquet import DAMAGE
 from das.model.histogram import Histogram
+from das.model.kinds import PERSONS
+from das.model.microdata_form import SERIAL, CodedColumn
 from das.model.not_private import CELL, COLUMN, WARNING
 from das.model.schema import Schema
-from das.model.universe import HOUSING, PERSONS
+from das.model.universe import Universe
 
 #: Where the persons lie in a run, in a release, in its microdata folder.
-FOLDERS = ("persons", "microdata/persons", "release/microdata/persons")
-#: With a serial number, and without.
-UNIVERSES = (PERSONS, HOUSING)
+FOLDERS = tuple(f"{above}{PERSONS.folder}" for above in ("", "microdata/", "release/microdata/"))
 
 
-def read(directory: Path, schema: Schema, codes: NDArray[np.str_]) -> Histogram:
+def read(directory: Path, universe: Universe, codes: NDArray[np.str_]) -> Histogram:
     """Tabulate the microdata in ``directory``: the histogram of the units ``codes``, in that order.
 
     Each record is placed by the values of its columns, and columns that follow from others are checked
-    against them. Rows of group-quarters facilities in a units file are passed over.
+    against them. Rows of group-quarters facilities are passed over.
 
     Raises:
         InputError: a missing or damaged part, other columns than the layout's, a code that it does not have,
@@ -41,7 +41,7 @@ def read(directory: Path, schema: Schema, codes: NDArray[np.str_]) -> Histogram:
             another number of records than was written.
     """
     parts = _parts(directory)
-    plan = _plan(parts[0], schema, codes)
+    schema, plan = universe.schema, _plan(parts[0], universe, codes)
     places = _Units(plan, codes)
     keys, counts, records, stated = [], [], 0, set()
     for path in parts:
@@ -126,21 +126,20 @@ def _batches(path: Path, plan: MicrodataLayout | None) -> Iterator[pa.RecordBatc
         raise InputError(f"not readable as Parquet ({e})", where=path, remedy="write the microdata again") from None
 
 
-def _plan(path: Path, schema: Schema, codes: NDArray[np.str_]) -> MicrodataLayout:
-    """The layout of the first part: that of persons or of units, whichever has its columns."""
+def _plan(path: Path, universe: Universe, codes: NDArray[np.str_]) -> MicrodataLayout:
+    """The layout of the universe, which the first part must have."""
     try:
         names = tuple(pq.read_schema(path).names)
     except DAMAGE as e:
         raise InputError(f"not readable as Parquet ({e})", where=path, remedy="write the microdata again") from None
-    plans = [layout(schema, universe, codes, "") for universe in UNIVERSES]
-    for plan in plans:
-        if plan.order == names:
-            return plan
-    raise InputError(
-        f"its columns are {', '.join(names)}; schema {schema.name!r} has {', '.join(plans[0].order)}",
-        where=path,
-        remedy="name the schema that the microdata were written with",
-    )
+    plan = layout(universe.microdata, codes, "")
+    if plan.order != names:
+        raise InputError(
+            f"its columns are {', '.join(names)}; schema {universe.schema.name!r} has {', '.join(plan.order)}",
+            where=path,
+            remedy="name the schema that the microdata were written with",
+        )
+    return plan
 
 
 def _codes(batch: pa.RecordBatch, name: str, where: str) -> tuple[list[str], NDArray[np.int64]]:

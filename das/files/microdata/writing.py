@@ -20,11 +20,12 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from das.errors import InputError
-from das.files.microdata.layout import SERIAL, MicrodataLayout, layout, tails
+from das.files.microdata.layout import MicrodataLayout, layout, tails
 from das.microdata import expand
 from das.model.histogram import Histogram
+from das.model.microdata_form import SERIAL
 from das.model.not_private import CELL, COLUMN, WARNING
-from das.model.schema import Schema
+from das.model.universe import Universe
 
 #: Records of one row group, and row groups of one file.
 BATCH = 1 << 20
@@ -39,8 +40,7 @@ def write(
     directory: Path,
     h: Histogram,
     codes: NDArray[np.str_],
-    schema: Schema,
-    universe: str,
+    universe: Universe,
     *,
     structures: NDArray[np.int64] | None = None,
     build: str = "das",
@@ -50,8 +50,8 @@ def write(
 ) -> list[Path]:
     """Write the microdata of the lowest level into the folder ``directory``; return the files.
 
-    ``codes`` names the units of ``h``. ``structures``, ``(blocks, dwelling levels)``, adds to a file of housing units
-    one row for each group-quarters facility (columns 1 and up), as published.
+    ``codes`` names the units of ``h``. ``structures``, ``(blocks, dwelling levels)``, adds to a file that lists facilities
+    one row for each of them (columns 1 and up), as published.
     ``build`` goes into ``SCHEMA_BUILD_ID``. At most ``batch`` records are held at a time. Files of an
     earlier run in ``directory`` are replaced; a folder with anything else in it is refused. With ``csv``,
     the rows also go to ``<directory>.csv``.
@@ -60,14 +60,15 @@ def write(
         InputError: codes that do not fit the histogram, or that do not tell two blocks apart; more records
             than nine digits can number; a folder with other files in it.
     """
+    schema = universe.schema
     if len(codes) != h.units or h.cells != schema.cells:
         raise InputError(
             f"{h.units} units of {h.cells} cells do not fit {len(codes)} codes and the {schema.cells} cells "
             f"of schema {schema.name!r}",
             where=directory,
         )
-    plan = layout(schema, universe, codes, build)
-    if structures is not None:
+    plan = layout(universe.microdata, codes, build)
+    if structures is not None and universe.microdata.facilities:
         h = _with_facilities(h, structures)
     if (records := int(h.count.sum())) > LARGEST_SERIAL + 1 and SERIAL in plan.order:
         raise InputError(f"{records:,} records are more than EPNUM can number (1,000,000,000)", where=directory)
@@ -215,7 +216,7 @@ class _Parts:
 
     def __init__(self, directory: Path, plan: MicrodataLayout, records: int, private: bool) -> None:
         self.directory = directory
-        self.metadata = {"das:layout": plan.kind, RECORDS: str(records)} | ({} if private else {COLUMN: CELL})
+        self.metadata = {"das:layout": plan.title, RECORDS: str(records)} | ({} if private else {COLUMN: CELL})
         self.groups = 0
         self.writer: pq.ParquetWriter | None = None
 
@@ -248,7 +249,7 @@ class _Text:
     def __init__(self, path: Path, plan: MicrodataLayout, records: int, private: bool) -> None:
         self.file = path.open("wb")
         mark = () if private else (f"# {WARNING}",)
-        lines = (f"# {plan.kind}", f"# records: {records}", *mark, "|".join(plan.order))
+        lines = (f"# {plan.title}", f"# records: {records}", *mark, "|".join(plan.order))
         self.file.write(("\n".join(lines) + "\n").encode())
 
     def write(self, table: pa.Table) -> None:

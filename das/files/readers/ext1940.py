@@ -298,7 +298,7 @@ def _extract(persons: _Tally, homes: _Tally, districts: _Tally, used: tuple[Sour
     return Extract(
         Blocks({name: letters(text) for name, text in fields.items()}, structures, state_names()),
         Confidential(Records(E2E_1940, block, person % E2E_1940.cells, count)),
-        None,
+        {},
         used,
     )
 

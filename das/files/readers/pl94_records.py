@@ -21,6 +21,7 @@ from das.errors import InputError
 from das.files.readers.pl94_common import AGAIN, LEAVES, LEVELS, WIDTHS, Header, HeaderPlaces
 from das.files.readers.source import join, letters, points
 from das.model.confidential import Confidential
+from das.model.kinds import HOUSING
 from das.model.names import Names, merged
 from das.model.records import Blocks, Extract, Records, Source
 from das.model.schema import CENRACE, H1, PL94, Schema
@@ -144,7 +145,7 @@ def extract(
     return Extract(
         Blocks(fields, structures(int(offset[-1]), people, housing[0]), merged(s.names for s in states)),
         Confidential(Records(schema, people.block, cell_map(schema)[people.cell], people.number)),
-        Confidential(Records(H1, block, unit, housing[[2, 1]][unit, block])),
+        {HOUSING.name: Confidential(Records(H1, block, unit, housing[[2, 1]][unit, block]))},
         sources,
         NOTES,
         {name: says for name, says in (assigned or {}).items() if name in {a.name for a in schema.attributes}},

@@ -100,7 +100,7 @@ def read(paths: Sequence[Path], schema: Schema, *, progress: Progress | None = N
     return Extract(
         Blocks(_fields(places), pl94_records.structures(len(places), people, home), state_names()),
         Confidential(Records(schema, block, cells[cell], count)),
-        None,
+        {},
         sources(used),
         NOTES,
     )

@@ -337,7 +337,7 @@ def _extract(table: pa.Table, meaning: Columns, schema: Schema, read_from: tuple
     return Extract(
         Blocks(fields, structures, _names(table, meaning)),
         Confidential(Records(schema, block[some], cell[some], count[some])),
-        None,
+        {},
         read_from,
         NOTES,
     )

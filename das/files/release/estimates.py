@@ -18,17 +18,17 @@ from numpy.typing import NDArray
 from das.errors import ReleaseError
 from das.files import parquet
 from das.files.measurements.nmf import describe
+from das.model.kinds import kind_of
 from das.model.query import Query
 from das.model.schema import Schema
 from das.model.spine import Spine
-from das.model.universe import beside
 
 Array = NDArray[np.float64]
 
 
 def folder_of(release: Path, universe: str) -> Path:
     """Persons are in ``estimates``; other universes beside it."""
-    return release / beside("estimates", universe)
+    return release / kind_of(universe).file("estimates")
 
 
 def write(

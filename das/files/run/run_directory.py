@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from das.errors import ReleaseError, SpecError, UserError
-from das.model.universe import PERSONS, beside
+from das.model.kinds import PERSONS, kind_of
 
 #: What is in the folder of a sweep.
 SWEEP = ("runs", "sweep.csv", "summary.csv", "paired.csv", "sweep.html", "privacy.json")
@@ -30,7 +30,7 @@ class RunDirectory:
         self.manifest = self.root / "manifest.json"
         self.ledger = self.release / "ledger.jsonl"
         self.inputs = self.confidential / "inputs.json"
-        self.errors = self.errors_of(PERSONS)
+        self.errors = self.errors_of(PERSONS.name)
         self.report = self.confidential / "report.html"
         self.page = self.release / "report.html"
 
@@ -80,7 +80,7 @@ class RunDirectory:
         return nmf_folder(self.release, universe)
 
     def errors_of(self, universe: str) -> Path:
-        return self.confidential / "evaluation" / f"{beside('errors', universe)}.csv"
+        return self.confidential / "evaluation" / f"{kind_of(universe).file('errors')}.csv"
 
     def digests(self) -> dict[str, str]:
         """SHA-256 of every file that the run has written, by its path."""
@@ -150,7 +150,7 @@ def check_sweep(out: Path, grid: set[str]) -> None:
 
 def nmf_folder(release: Path, universe: str) -> Path:
     """Persons are in ``nmf``, as published; other universes beside it."""
-    return release / beside("nmf", universe)
+    return release / kind_of(universe).file("nmf")
 
 
 def read_text(path: Path, what: str, remedy: str = "check the path") -> str:

@@ -134,7 +134,7 @@ def test_vacant_units_are_housing_units_and_their_districts_are_places(tmp_path:
     assert extract.blocks.fields["Enumdist"].tolist() == ["4400700005", "4400700006"]
     assert extract.blocks.structures[:, 0].tolist() == [1, 2]
     assert counts(extract) == {("4400700006", (0, 1, 0, 0)): 1}
-    assert extract.housing is None
+    assert extract.others == {}
 
 
 def test_records_are_sealed(tmp_path: Path) -> None:

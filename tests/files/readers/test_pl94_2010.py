@@ -138,8 +138,7 @@ def histogram(e: Extract) -> np.ndarray:
 
 def homes(e: Extract) -> np.ndarray:
     """(blocks, 2): vacant and occupied."""
-    assert e.housing is not None
-    u = e.housing.open("comparison with what was written")
+    u = e.others["housing"].open("comparison with what was written")
     assert u.schema == H1
     return Histogram.of(len(e.blocks), 2, u.block, u.cell, u.count).dense()
 

@@ -116,8 +116,7 @@ def test_tables_and_group_quarters_come_back(tmp_path_factory: pytest.TempPathFa
     assert e.blocks.fields["Block"].tolist() == codes
     np.testing.assert_array_equal(got.sum(axis=1), written.sum(axis=1))  # tables P1 to P4
     np.testing.assert_array_equal(got.sum(axis=(2, 3, 4)), written.sum(axis=(2, 3, 4)))  # table P5
-    assert e.housing is not None
-    u = e.housing.open("comparison")
+    u = e.others["housing"].open("comparison")
     units = Histogram.of(8, 2, u.block, u.cell, u.count).dense()
     assert units.tolist() == [[vacant, occupied] for occupied, vacant in (state.units[c] for c in codes)]
     assert e.blocks.structures is not None
@@ -165,8 +164,7 @@ def test_the_prototype_of_2018_is_read_whole() -> None:
     assert got.sum() == 29_225
     assert got[:, 1:].sum() == 995
     assert got[:, 3, 0].sum() == 0
-    assert e.housing is not None
-    assert e.housing.open("comparison").count.sum() == 11_425
+    assert e.others["housing"].open("comparison").count.sum() == 11_425
     assert len(e.sources) == 4
     assert e.blocks.structures is not None
     home = got[:, 0].sum(axis=(1, 2, 3)) > 0

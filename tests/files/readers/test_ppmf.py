@@ -84,7 +84,7 @@ def test_every_release_gives_back_its_persons(
     path.write_text(text(persons, release))
     e = read("ppmf", [path], PL94)
     assert counted(e) == Counter(persons)
-    assert e.housing is None
+    assert e.others == {}
     assert e.blocks.fields["Block"].tolist() == sorted({p[0] for p in persons})
     assert e.blocks.structures is not None
     for i, code in enumerate(e.blocks.fields["Block"]):

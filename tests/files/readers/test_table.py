@@ -69,7 +69,7 @@ def test_the_records_come_back(tmp_path_factory: pytest.TempPathFactory, people:
     assert e.blocks.fields["Block"].tolist() == sorted({p[0] for p in people})
     assert [r == b[0] for r, b in zip(e.blocks.fields["Region"], e.blocks.fields["Block"], strict=True)]
     assert e.blocks.structures is None
-    assert e.housing is None
+    assert e.others == {}
 
 
 PEOPLE: list[Person] = [("A1", 0, 1, 0), ("A1", 0, 1, 0), ("B1", 1, 0, 2), ("A2", 0, 0, 1), ("B2", 1, 1, 1)]

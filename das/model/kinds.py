@@ -1,0 +1,97 @@
+"""Kinds of records, declared: persons, housing units. A further one is one more declaration here.
+
+Whatever tells one universe from another where its name, files or words are concerned is a field of its kind; a kind that
+nobody declared, such as one under ``[universes]`` of a configuration, has those that follow from its name.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from das.model.microdata_form import labelled
+from das.model.publications import E2E_1940_PERSONS, REDISTRICTING_PERSONS, REDISTRICTING_UNITS, Publication
+from das.model.schema import Schema
+from das.model.tabulation import general
+
+
+@dataclass(frozen=True)
+class RecordKind:
+    """``name`` stands in the ledger, the statement and the names of files. Absent, the others follow from it."""
+
+    name: str
+    records: str = ""  #: how a reader calls its records
+    folder: str = ""  #: of its microdata; its noise is keyed by it, too
+    table: str | None = None  #: where a configuration speaks of it, ``""`` for its top
+    letter: str = ""  #: what the names of its tables begin with, where they have none of their own
+    plain: bool = False  #: files and folders bear its name no more than their own, as published
+    serial: bool = False  #: its microdata are numbered
+    dwellings: bool = False  #: its records are those that the first universe's live in
+    publications: tuple[Publication, ...] = ()
+    together: str = ""  #: what the total of several universes does not say of its records
+    formerly: str = ""  #: its name in earlier configurations
+
+    def __post_init__(self) -> None:
+        records = self.records or self.name.replace("_", " ")
+        for name, value in {
+            "records": records,
+            "folder": self.folder or self.name,
+            "table": f"universes.{self.name}" if self.table is None else self.table,
+            "letter": self.letter or re.sub(r"[0-9_]", "", self.name).upper(),
+            "together": self.together or _together(records),
+        }.items():
+            object.__setattr__(self, name, value)
+
+    def key(self, below: str) -> str:
+        """A key of the configuration.
+
+        >>> PERSONS.key("budget"), HOUSING.key("budget")
+        ('budget', 'housing.budget')
+        """
+        return f"{self.table}.{below}" if self.table else below
+
+    def file(self, stem: str) -> str:
+        """The name of its file or folder of those that every universe has.
+
+        >>> PERSONS.file("nmf"), HOUSING.file("nmf")
+        ('nmf', 'nmf-housing')
+        """
+        return stem if self.plain else f"{stem}-{self.name}"
+
+    def publication(self, schema: Schema) -> Publication:
+        """How its records are published, if they have these attributes."""
+        known = next((p for p in self.publications if p.schema.attributes == schema.attributes), None)
+        if known is None:
+            known = Publication(schema, labelled(schema, self.name, self.serial))
+        chain = known.chain if known.schema.dwelling == schema.dwelling else None
+        return Publication(schema, known.microdata, chain, known.tables or general(schema, self.letter))
+
+
+def _together(records: str) -> str:
+    return (f"Records of {records} and persons are different records: the guarantee of each is about one of its own, the "
+            f"total about one of each. What changes one record of {records} and several persons, such as a household that "
+            "comes or goes, costs more than the total.")  # fmt: skip
+
+
+PERSONS = RecordKind(
+    "persons", table="", letter="T", plain=True, serial=True, publications=(REDISTRICTING_PERSONS, E2E_1940_PERSONS)
+)
+HOUSING = RecordKind(
+    "housing", records="housing units", folder="units", table="housing", letter="U", dwellings=True,
+    publications=(REDISTRICTING_UNITS,), formerly="units",
+    together="The total is about one record of each universe. Someone who moves from one housing unit to a vacant one "
+             "changes two records of housing units.",
+)  # fmt: skip
+
+#: Those that are declared, by name. Any other follows from its name.
+KINDS: Mapping[str, RecordKind] = {kind.name: kind for kind in (PERSONS, HOUSING)}
+
+
+def kind_of(name: str) -> RecordKind:
+    """The kind that is called ``name``.
+
+    >>> kind_of("housing").records, kind_of("rented_dwellings").records
+    ('housing units', 'rented dwellings')
+    """
+    return KINDS.get(name) or RecordKind(name)

@@ -1,0 +1,69 @@
+"""Which columns a microdata file has, and what each cell puts into them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from das.model.schema import Schema
+
+GEOCODE = "geocode"
+SERIAL = "EPNUM"
+#: The column of the name of the run.
+BUILD = "SCHEMA_BUILD_ID"
+#: The whole code of a place in one column, of any width.
+WHOLE = ((GEOCODE, 0),)
+
+
+@dataclass(frozen=True, eq=False)
+class CodedColumn:
+    """A coded column: ``values`` are its codes, ``index[k]`` says which of them cell ``k`` has.
+
+    ``decodes`` names the attribute that the column carries: ``levels[i]`` is the level that code ``i``
+    means (-1 where a record is of no cell of the schema). A column without it follows from the others, and ``labels``
+    say what its codes mean.
+    """
+
+    name: str
+    values: tuple[str, ...]
+    index: NDArray[np.int64]
+    decodes: str | None = None
+    levels: tuple[int, ...] = ()
+    labels: tuple[str, ...] = ()
+
+    @staticmethod
+    def of(name: str, schema: Schema, attribute: str, codes: tuple[str, ...]) -> CodedColumn:
+        """With one code for each level of ``attribute``."""
+        return CodedColumn(name, codes, schema.level_of(attribute), attribute, tuple(range(len(codes))))
+
+
+@dataclass(frozen=True, eq=False)
+class MicrodataForm:
+    """The columns of a file. Its header is ``before``, those of the place, ``after``; each column is one of the place,
+    the serial number of the record (``EPNUM``), one of ``columns``, one of ``constants``, or the name of the run.
+
+    ``geography`` gives name and width of each part of the code of a place, taken from its right end; ``sole`` where a
+    code has no more than these. Places with other codes have one column, ``geocode``. ``says`` are words for columns
+    that carry no attribute. With ``facilities`` each facility of group quarters is a record, too, of no cell of the
+    schema: one past the last.
+    """
+
+    title: str
+    columns: tuple[CodedColumn, ...]
+    before: tuple[str, ...]
+    after: tuple[str, ...]
+    geography: tuple[tuple[str, int], ...] = WHOLE
+    sole: bool = False
+    constants: Mapping[str, str] = field(default_factory=dict)
+    says: Mapping[str, str] = field(default_factory=dict)
+    facilities: bool = False
+
+
+def labelled(schema: Schema, universe: str, serial: bool) -> MicrodataForm:
+    """That of any schema: ``geocode``, where wanted a serial number, and one column of labels for each attribute."""
+    columns = tuple(CodedColumn.of(a.name, schema, a.name, a.levels) for a in schema.attributes)
+    after = ((SERIAL,) if serial else ()) + tuple(c.name for c in columns)
+    return MicrodataForm(f"microdata, {universe}, schema {schema.name}", columns, (), after)

@@ -1,0 +1,139 @@
+"""What the parts of a specification must agree on."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from das.errors import SpecError
+from das.model.columns import Columns
+from das.model.kinds import KINDS
+from das.model.universe import Universe
+
+if TYPE_CHECKING:
+    from das.spec.run import RunSpec
+
+_FILE_NAME = re.compile(r"[^./\\\x00-\x1f][^/\\\x00-\x1f]*")
+_TABLE = re.compile(r"[A-Za-z]\w{0,60}", re.ASCII)
+
+
+def check(spec: RunSpec) -> None:
+    """Build everything that parts must agree on; raises :class:`SpecError`."""
+    levels = spec.geography.levels
+    _check_levels(spec)
+    if spec.data.columns is not None:
+        Columns.of(spec.data.columns, spec.schema_built)
+    for name, part in spec.own.items():
+        u = spec.universe(name)
+        Columns.of(part.data.columns, u.schema, u.key("data.columns"))
+    for u in spec.universes:
+        if u.exact.total is not None and u.exact.total not in levels:
+            raise SpecError(f"{u.exact.total!r} is not a level", where=u.key("constraints.total"),
+                            remedy=f"the levels are {', '.join(levels)}")  # fmt: skip
+        _check_chain(u)
+        _check_invariants(u, levels)
+    _check_tables(spec)
+    _check_letters(spec)
+    if spec.estimation.method == "full-information":
+        for planned in spec.universes:
+            schema = planned.schema
+            if not any(schema.query(d.query).answers == schema.cells for d in planned.plan.at(levels[-1])):
+                raise SpecError(f"full information needs the detailed query at {levels[-1]!r} ({planned.name})",
+                                where="estimation.method",
+                                remedy="measure 'detailed' there, or use the method 'topdown'")  # fmt: skip
+    if spec.budget.target is not None:
+        spec.budget.target.check(spec.persons.plan)
+
+
+def _check_levels(spec: RunSpec) -> None:
+    levels = spec.geography.levels
+    if wrong := [n for n in levels if not _FILE_NAME.fullmatch(n)]:
+        raise SpecError(f"{wrong[0]!r} cannot be part of a file name", where="geography.levels",
+                        remedy="begin with no dot, and leave out '/', '\\' and line breaks")  # fmt: skip
+    if len(set(levels)) != len(levels):
+        raise SpecError("a level occurs twice", where="geography.levels")
+    passes: list[tuple[str, Mapping[str, object]]] = [("estimation.passes", spec.estimation.passes)]
+    passes += [(f"universes.{name}.estimation.passes", u.estimation.passes) for name, u in spec.own.items()]
+    for table, keys in (("geography.define", spec.geography.define), *passes):
+        if extra := [k for k in keys if k not in levels and k != "default"]:
+            raise SpecError(f"{extra[0]!r} is not a level", where=table, remedy=f"the levels are {', '.join(levels)}")
+
+
+def _check_letters(spec: RunSpec) -> None:
+    """No two universes have tables of the same letters, nor those of a publication."""
+    letters = [u.kind.letter for u in spec.universes]
+    for u in spec.universes[1:]:
+        others = [p for kind in KINDS.values() if kind.name != u.name for p in kind.publications]
+        taken = {spec.persons.kind.letter, *(t.name.rstrip("0123456789") for p in others for t in p.tables)}
+        if letters.count(u.kind.letter) > 1 or u.kind.letter in taken:
+            raise SpecError(f"tables of another universe begin with {u.kind.letter!r}", where=u.key("letter"),
+                            remedy="give it other letters")  # fmt: skip
+
+
+def _check_chain(u: Universe) -> None:
+    """Each query of the rounding chain is finer than the next; all of them tell dwelling groups apart."""
+    schema, chain = u.schema, u.chain
+    try:
+        indices = [schema.query(name).index for name in chain]
+    except SpecError as error:
+        raise SpecError(f"{error.where}: {error.what}", where=u.key("rounding.chain"), remedy=error.remedy) from None
+    names = list(chain)
+    if schema.dwelling is not None and chain:
+        indices.append(schema.query(schema.dwelling).index)
+        names.append(schema.dwelling)
+    for (fine, coarse), (name, after) in zip(pairwise(indices), pairwise(names), strict=True):
+        if len(np.unique(np.stack([fine, coarse]), axis=1).T) != len(np.unique(fine)):
+            raise SpecError(f"{name!r} does not tell the groups of {after!r} apart", where=u.key("rounding.chain"),
+                            remedy="nest the queries, fine to coarse, each naming the dwelling attribute")  # fmt: skip
+
+
+def _check_invariants(u: Universe, levels: tuple[str, ...]) -> None:
+    """Counts that are exact are nested among themselves and with the rounding's sums, or no network rounds them."""
+    where = u.key("constraints.invariants")
+    for level, name in u.exact.queries:
+        if level not in levels:
+            raise SpecError(f"{level!r} is not a level", where=where, remedy=f"the levels are {', '.join(levels)}")
+        try:
+            u.schema.query(name)
+        except SpecError as error:
+            raise SpecError(error.what, where=where, remedy=error.remedy) from None
+    if all(name == "total" for _, name in u.exact.queries):
+        return
+    if u.schema.dwelling is not None and (u.exact.housing_units or u.exact.group_quarters):
+        raise SpecError("beside bounds on dwellings only totals can be exact", where=where,
+                        remedy="set constraints.housing_units and constraints.group_quarters to false")  # fmt: skip
+    queries = [u.schema.query(name) for name in dict.fromkeys(name for _, name in u.exact.counts)]
+    for a in queries:
+        for b in [*queries, *map(u.schema.query, u.chain)]:
+            if not (a.sums(b) or b.sums(a)):
+                chain = " (of rounding.chain)" if b.name in u.chain else ""
+                other = f"; or change {u.key('rounding.chain')} (to [], for none)" if chain else ""
+                raise SpecError(
+                    f"{a.name!r} and {b.name!r}{chain} cross: neither is a sum of the other", where=where,
+                    remedy="what is exact must be nested, such as total, sex and 'sex * age': only then is there a "
+                           f"rounding that meets all of it{other}",
+                )  # fmt: skip
+
+
+def _check_tables(spec: RunSpec) -> None:
+    """Names that can stand in the names of files and columns, and queries and conditions of the schema."""
+    for name, asked in spec.tables.items():
+        where = f"tables.{name}"
+        if not _TABLE.fullmatch(name) or name.upper() == name:
+            raise SpecError(f"{name!r} cannot name a table", where=where,
+                            remedy="use letters, digits and _, and have a small letter in it")  # fmt: skip
+        if sum(name.lower() == other.lower() for other in spec.tables) > 1:
+            raise SpecError(f"two tables are called {name!r}", where=where, remedy="rename one")
+        try:
+            schema = spec.universe(asked.universe).schema
+            if asked.query is not None:
+                schema.query(asked.query)
+            for condition in (asked.where, *(c.where for c in asked.columns)):
+                if not schema.where(condition).any():
+                    raise SpecError("no record can meet this condition", remedy="list levels that it may have")
+        except SpecError as error:
+            raise SpecError(error.what, where=where, remedy=error.remedy) from None

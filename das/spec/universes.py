@@ -1,0 +1,124 @@
+"""The universes of a specification: persons, housing units, and those under ``[universes]``.
+
+Each is built from its kind (:mod:`das.model.kinds`), which says all that its name decides, and its part of the configuration.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from das.errors import SpecError
+from das.model.budget import Allocation, Neighbours, Plan
+from das.model.kinds import HOUSING, KINDS, PERSONS, RecordKind, kind_of
+from das.model.mechanisms import MECHANISMS
+from das.model.schema import H1, Schema
+from das.model.tabulation import Tabulation
+from das.model.universe import Exact, Planned
+from das.spec.parts import BudgetPart, Housing, OwnUniverse, RelativeBudget
+from das.spec.passes import Passes, passes
+
+if TYPE_CHECKING:
+    from das.spec.run import RunSpec
+
+_NAME = re.compile(r"[a-z][a-z0-9_]{0,40}")
+#: Names that no universe under ``[universes]`` may have: they stand in configurations, files and statements for others.
+TAKEN = (*(n for k in KINDS.values() if k.table in ("", k.name) for n in dict.fromkeys((k.name, k.folder))), "total")
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What a configuration says of a universe: ``passes`` that are written out, the rounding ``chain`` if it is."""
+
+    kind: RecordKind
+    schema: Schema
+    plan: Plan
+    exact: Exact
+    passes: Passes
+    chain: tuple[str, ...] | None = None
+
+
+def universes(spec: RunSpec) -> tuple[Planned, ...]:
+    """Persons, and what else is counted over the same tree. Raises :class:`SpecError`."""
+    persons = _built(spec, _persons(spec))
+    others = [] if spec.housing is None else [_housing(spec, spec.housing, persons.plan)]
+    others += [_own(spec, name, part, persons.plan) for name, part in spec.own.items()]
+    return (persons, *(_built(spec, asked) for asked in others))
+
+
+def _persons(spec: RunSpec) -> _Asked:
+    total = spec.budget.total
+    assert total is not None, "a budget that calibrate() has yet to find"
+    c = spec.constraints
+    plan = plan_of(spec, spec.schema_built, total, spec.budget, PERSONS.key("budget"))
+    exact = Exact(c.total, c.housing_units, c.group_quarters, c.queries)
+    return _Asked(PERSONS, spec.schema_built, plan, exact, spec.estimation.passes, spec.rounding.chain)
+
+
+def _housing(spec: RunSpec, part: Housing, persons: Plan) -> _Asked:
+    """The number of housing units of every lowest unit is exact."""
+    plan = _relative(spec, H1, part.budget, HOUSING.key("budget"), persons)
+    return _Asked(HOUSING, H1, plan, Exact(spec.geography.levels[-1]), {})
+
+
+def _own(spec: RunSpec, name: str, part: OwnUniverse, persons: Plan) -> _Asked:
+    """One under ``[universes]``."""
+    kind = kind_of(name)
+    if not _NAME.fullmatch(name) or name in TAKEN:
+        raise SpecError(f"{name!r} cannot name a universe", where=kind.table,
+                        remedy=f"use small letters, digits and _, beginning with a letter; but not {', '.join(TAKEN)}")  # fmt: skip
+    try:
+        schema = part.schema_.build()
+    except SpecError as error:
+        raise SpecError(error.what, where=f"{kind.table}, {error.where}", remedy=error.remedy) from None
+    plan = _relative(spec, schema, part.budget, kind.key("budget"), persons)
+    exact = Exact(part.constraints.total, queries=part.constraints.queries)
+    lettered = replace(kind, letter=part.letter or kind.letter)
+    return _Asked(lettered, schema, plan, exact, part.estimation.passes, part.rounding.chain or None)
+
+
+def _built(spec: RunSpec, asked: _Asked) -> Planned:
+    kind, schema = asked.kind, asked.schema
+    chain = asked.chain if asked.chain is not None else kind.publication(schema).chain
+    tables = tuple(
+        Tabulation(name, t.title, t.query, tuple((c.label, c.where) for c in t.columns), t.where)
+        for name, t in spec.tables.items() if t.universe == kind.name
+    )  # fmt: skip
+    found = passes(asked.plan, schema, asked.passes, kind.key("estimation.passes"), spec.geography.levels)
+    return Planned(
+        kind, schema, found, chain or (), chain is None, spec.rounding.objective, asked.exact, tables, plan=asked.plan
+    )
+
+
+# --- plans -------------------------------------------------------------------------------------------
+
+
+def _relative(spec: RunSpec, schema: Schema, part: RelativeBudget, where: str, persons: Plan) -> Plan:
+    if part.relative <= 0:
+        raise SpecError(f"relative is {part.relative}, not positive", where=f"{where}.relative")
+    return plan_of(spec, schema, persons.cost * part.relative, part, where)
+
+
+def plan_of(spec: RunSpec, schema: Schema, total: Fraction, part: BudgetPart | RelativeBudget, where: str) -> Plan:
+    """The plan of a budget part for a total. Raises :class:`SpecError`."""
+    levels = spec.geography.levels
+    if missing := [lv for lv in levels if lv not in part.levels]:
+        raise SpecError(f"level {missing[0]!r} of geography.levels has no share", where=f"{where}.levels",
+                        remedy=f"add {missing[0]}, or take it out of geography.levels")  # fmt: skip
+    if extra := [lv for lv in part.levels if lv not in levels]:
+        raise SpecError(f"{extra[0]!r} is not a level", where=f"{where}.levels",
+                        remedy=f"the levels are {', '.join(levels)}")  # fmt: skip
+    for level, queries in part.queries.items():
+        for q in queries:
+            try:
+                schema.query(q)
+            except SpecError as error:
+                raise SpecError(error.what, where=f"{where}.queries.{level}", remedy="see the schema") from None
+    ordered = {lv: part.levels[lv] for lv in levels}
+    try:
+        allocation = Allocation(ordered, part.queries)
+    except SpecError as error:
+        raise SpecError(error.what, where=str(error.where).replace("budget", where, 1)) from None
+    return Plan.of(total, MECHANISMS[spec.budget.mechanism], Neighbours(spec.budget.neighbours), allocation)
