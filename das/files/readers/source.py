@@ -192,9 +192,9 @@ def batches(member: Member, layout: DelimitedFormat, block_size: int = 1 << 22) 
 def _first_fault(member: Member, layout: DelimitedFormat) -> InputError | None:
     """The first line that does not fit the layout. Slow, and only for files that failed."""
     names, types, line = list(layout.columns), list(layout.columns.values()), 0
-    with member.open() as stream:
-        one_byte = layout.encoding.lower() == "utf-8"  # lines of a text that may be something else
-        text = io.TextIOWrapper(stream, "latin-1" if one_byte else layout.encoding, "replace", newline="")
+    one_byte = layout.encoding.lower() == "utf-8"  # lines of a text that may be something else
+    encoding = "latin-1" if one_byte else layout.encoding
+    with member.open() as stream, io.TextIOWrapper(stream, encoding, "replace", newline="") as text:
         dialect = Quoted if layout.quotes else Plain
         try:
             for line, row in enumerate(csv.reader(text, dialect, delimiter=layout.delimiter), start=1):

@@ -218,10 +218,9 @@ def header(member: Member, encoding: str) -> tuple[str, list[str]]:
     """What separates the columns of a text, and their names."""
     refuse_encoding(member, encoding)
     try:
-        with member.open() as stream:
-            first = io.TextIOWrapper(stream, "utf-8-sig" if encoding == UTF_8 else encoding, "replace").readline(
-                1 << 20
-            )
+        known = "utf-8-sig" if encoding == UTF_8 else encoding
+        with member.open() as stream, io.TextIOWrapper(stream, known, "replace") as text:
+            first = text.readline(1 << 20)
     except UnicodeError as error:
         raise not_in(member, encoding, error) from None
     if "\ufffd" in first and encoding == UTF_8 and (fault := mis_encoded(member, encoding)):
