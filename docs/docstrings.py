@@ -44,7 +44,7 @@ SECTIONS: Mapping[str, Sequence[str]] = {
         "das.model.grouping.Grouping", "das.model.query", "das.model.query.Query",
         "das.model.histogram.Histogram", "das.model.confidential.Confidential",
         "das.model.mechanism", "das.model.mechanism.Mechanism", "das.model.mechanisms", "das.model.budget", "das.model.budget.Neighbours",
-        "das.model.budget.Allocation", "das.model.budget.Draw", "das.model.ledger.Event",
+        "das.model.allocation.Allocation", "das.model.budget.Draw", "das.model.ledger.Event",
         "das.model.ledger.Ledger", "das.model.constraint.Constraint", "das.model.measurement.Measurement",
         "das.model.release.Release",
     ],

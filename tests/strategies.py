@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 from hypothesis import strategies as st
 
-from das.model.budget import Allocation
+from das.model.allocation import Allocation
 from das.model.grouping import Grouping
 from das.model.histogram import Histogram
 from das.model.query import Query

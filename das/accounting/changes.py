@@ -28,11 +28,11 @@ from itertools import combinations_with_replacement
 
 from das.accounting.agreeing import Exact, free
 from das.accounting.draws import Differing, differing
-from das.model.budget import Draw, Path, through
+from das.model.budget import Draw, UnitPath, through
 from das.model.schema import Schema
 
 #: Paths, of the place that a record leaves and the one that it comes to.
-Move = tuple[Path, Path]
+Move = tuple[UnitPath, UnitPath]
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Change:
 
 
 def changes(
-    draws: Sequence[Draw], schema: Schema, levels: Sequence[str], exact: Exact = (), paths: Sequence[Path] = ()
+    draws: Sequence[Draw], schema: Schema, levels: Sequence[str], exact: Exact = (), paths: Sequence[UnitPath] = ()
 ) -> list[Change]:
     """The whole record, and that within one unit of each level whose totals are ``exact``; each attribute, each product
     of attributes that a query names, all of them; then moves, within each level but the lowest, root first. Of moves between several paths, each line is about the worst."""

@@ -28,7 +28,7 @@ from itertools import combinations_with_replacement
 from math import gcd, lcm
 
 from das.errors import PrivacyError
-from das.model.budget import Draw, Path, Plan, seen, through, total
+from das.model.budget import Draw, Plan, UnitPath, seen, through, total
 from das.model.ledger import Event, Ledger
 from das.model.mechanism import Mechanism
 from das.model.mechanisms import DISCRETE_GAUSSIAN
@@ -112,7 +112,7 @@ def compositions(draws: Draws | Composition) -> tuple[Composition, ...]:
     return tuple(dict.fromkeys(map(Composition.differing, differing(draws.draws, moves))))
 
 
-def differing(draws: Iterable[Draw], moves: Iterable[Sequence[Path]]) -> Differing:
+def differing(draws: Iterable[Draw], moves: Iterable[Sequence[UnitPath]]) -> Differing:
     """For each of ``moves``, the paths of the places that a record leaves and comes to: one answer of each draw on each
     of these paths differs."""
     every, out = tuple(draws), []

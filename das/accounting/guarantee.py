@@ -13,7 +13,7 @@ from das.accounting.draws import Composition, Differing, differing
 from das.accounting.profile import epsilon
 from das.accounting.zcdp import bun_steinke, implied, tight
 from das.errors import PrivacyError
-from das.model.budget import Draw, Neighbours, Path, through
+from das.model.budget import Draw, Neighbours, UnitPath, through
 from das.model.mechanism import EPSILON, RHO, Mechanism
 
 #: At which epsilon is stated, beside the delta of the specification.
@@ -29,7 +29,7 @@ def cost(currency: str, found: Differing) -> Fraction:
     return max(sum((m.cost(parameter, n) for (m, parameter), n in counts.items()), Fraction(0)) for counts in found)
 
 
-def record(draws: Sequence[Draw], neighbours: Neighbours, paths: Sequence[Path] = ()) -> Differing:
+def record(draws: Sequence[Draw], neighbours: Neighbours, paths: Sequence[UnitPath] = ()) -> Differing:
     """What differs between neighbours: for each pair of paths, or each path. Without ``paths`` there is one."""
     return differing(draws, combinations_with_replacement(paths or [through(draws)], neighbours.sensitivity))
 

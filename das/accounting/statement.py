@@ -35,7 +35,7 @@ from das.accounting.draws import Differing
 from das.accounting.guarantee import cost, epsilons, guarantees, record, together
 from das.accounting.meaning import meaning
 from das.accounting.target import Target
-from das.model.budget import Draw, Neighbours, Path, dearest, seen, through, total
+from das.model.budget import Draw, Neighbours, UnitPath, dearest, seen, through, total
 from das.model.constraint import Constraint
 from das.model.kinds import PERSONS
 from das.model.ledger import Event
@@ -69,9 +69,9 @@ class Terms:
     schemas: Mapping[str, Schema]
     exact: Mapping[str, Exact]
     target: Target | None = None
-    paths: Mapping[str, Sequence[Path]] = field(default_factory=dict)
+    paths: Mapping[str, Sequence[UnitPath]] = field(default_factory=dict)
 
-    def paths_of(self, universe: str, draws: Sequence[Draw]) -> Sequence[Path]:
+    def paths_of(self, universe: str, draws: Sequence[Draw]) -> Sequence[UnitPath]:
         return self.paths.get(universe) or (through(draws),)
 
     def differing(self, draws: Mapping[str, Sequence[Draw]]) -> dict[str, Differing]:
@@ -120,7 +120,7 @@ def promises(terms: Terms, draws: Mapping[str, Sequence[Draw]]) -> Promises:
     return Promises.make(neighbours_of=said, guarantee=found[ANY], agreeing=found.get(AGREEING))
 
 
-def _spending(draws: Sequence[Draw], paths: Sequence[Path]) -> Spending:
+def _spending(draws: Sequence[Draw], paths: Sequence[UnitPath]) -> Spending:
     """Where the budget goes on the dearest path: exact sums by level and by query."""
     levels: dict[str, Fraction] = {}
     queries: dict[str, Fraction] = {}

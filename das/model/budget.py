@@ -26,7 +26,7 @@ from enum import Enum
 from fractions import Fraction
 
 from das.errors import PrivacyError, SpecError
-from das.model.exact import exact
+from das.model.allocation import Allocation, Exactly, Shares, number
 from das.model.mechanism import Mechanism
 from das.model.mechanisms import DISCRETE_GAUSSIAN, GEOMETRIC
 
@@ -43,49 +43,10 @@ class Neighbours(Enum):
         return 2 if self is Neighbours.BOUNDED else 1
 
 
-@dataclass(frozen=True)
-class Allocation:
-    """Shares of a budget: of each level in the whole, and of each query in its level."""
-
-    levels: Mapping[str, Fraction]
-    queries: Mapping[str, Mapping[str, Fraction]]
-
-    def __post_init__(self) -> None:
-        _shares("budget.levels", self.levels)
-        if missing := [lv for lv in self.levels if lv not in self.queries]:
-            raise SpecError(
-                f"no queries for level {missing[0]!r}",
-                where="budget.queries",
-                remedy=f"add a table [budget.queries.{missing[0]}]",
-            )
-        if extra := [lv for lv in self.queries if lv not in self.levels]:
-            raise SpecError(
-                f"queries for level {extra[0]!r}, which has no share",
-                where=f"budget.queries.{extra[0]}",
-                remedy=f"add {extra[0]} to [budget.levels], or delete the table",
-            )
-        for level, shares in self.queries.items():
-            _shares(f"budget.queries.{level}", shares)
-
-
-def _shares(where: str, shares: Mapping[str, Fraction]) -> None:
-    for key, value in shares.items():
-        if not isinstance(value, Fraction):
-            raise SpecError(f"{key!r} is a {type(value).__name__}, not an exact fraction", where=where)
-        if value <= 0:
-            raise SpecError(f"the share of {key!r} is {value}, not positive", where=where)
-    if (total := sum(shares.values(), Fraction(0))) != 1:
-        raise SpecError(
-            f"the shares sum to {total} (about {float(total):.6g}), not to exactly 1",
-            where=where,
-            remedy='shares are exact fractions such as "104/4099"; mend the one that is off',
-        )
-
-
 #: The class of the units of a level that are all measured alike.
 ALL = "all"
 #: The classes that the units above a leaf, and the leaf, belong to: pairs of level and class, root first.
-Path = tuple[tuple[str, str], ...]
+UnitPath = tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True)
@@ -145,18 +106,18 @@ def _check_currency(draws: Iterable[Draw]) -> None:
         )
 
 
-def seen(draws: Iterable[Draw], path: Path) -> Iterator[Draw]:
+def seen(draws: Iterable[Draw], path: UnitPath) -> Iterator[Draw]:
     """The draws of the classes on a path."""
     return (d for d in draws if d.place in path)
 
 
-def dearest(draws: Sequence[Draw], paths: Iterable[Path]) -> Fraction:
+def dearest(draws: Sequence[Draw], paths: Iterable[UnitPath]) -> Fraction:
     """The cost of the dearest path. Raises :class:`PrivacyError` for two currencies, on one path or on two."""
     _check_currency(draws)
     return max((total(seen(draws, path)) for path in paths), default=Fraction(0))
 
 
-def through(draws: Iterable[Draw]) -> Path:
+def through(draws: Iterable[Draw]) -> UnitPath:
     """The one path that draws of one class to a level lie on. Raises :class:`PrivacyError` where a level has several
     classes: which of them one record sees is not in the draws."""
     path = tuple(dict.fromkeys(d.place for d in draws))
@@ -164,18 +125,13 @@ def through(draws: Iterable[Draw]) -> Path:
     return path
 
 
-def _check_once(path: Path) -> None:
+def _check_once(path: UnitPath) -> None:
     classes: dict[str, str] = {}
     for level, unit_class in path:
         if level in classes:
             raise PrivacyError(f"a path has two classes of {level!r}, {classes[level]!r} and {unit_class!r}", where="plan",
                                remedy="where units of a level are measured differently, give the paths that there are")  # fmt: skip
         classes[level] = unit_class
-
-
-#: An exact number, and shares by name; a list of names has equal shares.
-Exactly = Fraction | int | str
-Shares = Mapping[str, Exactly] | Sequence[str]
 
 
 @dataclass(frozen=True, repr=False)
@@ -188,7 +144,7 @@ class Plan:
 
     neighbours: Neighbours
     draws: tuple[Draw, ...]
-    paths: tuple[Path, ...] = ()
+    paths: tuple[UnitPath, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "draws", tuple(self.draws))
@@ -253,14 +209,14 @@ class Plan:
         >>> Plan.of_rho("1/2", {"State": "1/4", "County": "3/4"}, ["total", "sex * age"])
         <Plan: rho = 1/2, 4 queries at 2 levels, discrete-gaussian, bounded neighbours>
         """
-        return _plan_of(DISCRETE_GAUSSIAN, rho, levels, queries, neighbours)
+        return _split(DISCRETE_GAUSSIAN, rho, levels, queries, neighbours)
 
     @staticmethod
     def of_epsilon(
         epsilon: Exactly, levels: Shares, queries: Shares | Mapping[str, Shares], neighbours: str = "bounded"
     ) -> Plan:
         """Two-sided geometric noise of ``epsilon`` in all (pure differential privacy); the rest as in :meth:`of_rho`."""
-        return _plan_of(GEOMETRIC, epsilon, levels, queries, neighbours)
+        return _split(GEOMETRIC, epsilon, levels, queries, neighbours)
 
     def __repr__(self) -> str:
         levels, noise = len({d.level for d in self.draws}), dict.fromkeys(d.mechanism for d in self.draws)
@@ -317,39 +273,15 @@ class Plan:
             raise KeyError(f"{level!r} has no class {unit_class!r}")
         return tuple(d for d in self.at(level) if d.unit_class == unit_class)
 
-    def on(self, path: Path) -> tuple[Draw, ...]:
+    def on(self, path: UnitPath) -> tuple[Draw, ...]:
         """The draws that a record on one of the paths sees."""
         return tuple(seen(self.draws, path))
 
 
-def _plan_of(
-    mechanism: Mechanism, total: Exactly, levels: Shares, queries: Shares | Mapping[str, Shares], neighbours: str
+def _split(
+    mechanism: Mechanism, budget: Exactly, levels: Shares, queries: Shares | Mapping[str, Shares], neighbours: str
 ) -> Plan:
     if neighbours not in (known := [n.value for n in Neighbours]):
         raise SpecError(f"neighbours are {neighbours!r}", where="plan", remedy=f"say {' or '.join(known)}")
-    of_level = _exact_shares(levels, "levels")
-    by_level = isinstance(queries, Mapping) and all(isinstance(q, Mapping | list | tuple) for q in queries.values())
-    of_query = {
-        level: _exact_shares(queries.get(level, ()) if by_level else queries, f"queries of {level}")  # type: ignore[union-attr, arg-type]
-        for level in of_level
-    }
-    if by_level and (odd := set(queries) - set(of_level)):
-        raise SpecError(f"queries for {sorted(odd)[0]!r}, which has no share", where="plan", remedy="add it to levels")
-    return Plan.of(
-        _number(total, mechanism.currency), mechanism, Neighbours(neighbours), Allocation(of_level, of_query)
-    )
-
-
-def _exact_shares(shares: Shares, what: str) -> dict[str, Fraction]:
-    if isinstance(shares, str) or not shares:
-        raise SpecError(f"{what} are {shares!r}", where="plan", remedy="list them, or give each its share")
-    if isinstance(shares, Mapping):
-        return {name: _number(share, f"{what}, {name!r}") for name, share in shares.items()}
-    return {name: Fraction(1, len(shares)) for name in shares}
-
-
-def _number(value: object, what: str) -> Fraction:
-    try:
-        return exact(value)
-    except ValueError as error:
-        raise SpecError(str(error), where=f"plan, {what}") from None
+    allocation = Allocation.of(levels, queries)
+    return Plan.of(number(budget, mechanism.currency), mechanism, Neighbours(neighbours), allocation)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from das.errors import PrivacyError
-from das.model.budget import Draw, Path, dearest, through
+from das.model.budget import Draw, UnitPath, dearest, through
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Ledger:
         budget: Fraction,
         write: Callable[[Event], None] | None = None,
         spent: Iterable[Event] = (),
-        paths: Sequence[Path] = (),
+        paths: Sequence[UnitPath] = (),
     ) -> None:
         self.budget = budget
         self._write = write

@@ -11,7 +11,8 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from das.errors import SpecError
-from das.model.budget import Allocation, Neighbours, Plan
+from das.model.allocation import Allocation
+from das.model.budget import Neighbours, Plan
 from das.model.kinds import HOUSING, KINDS, PERSONS, RecordKind, kind_of
 from das.model.mechanisms import MECHANISMS
 from das.model.schema import H1, Schema

@@ -8,7 +8,8 @@ import pytest
 
 from das.accounting import Composition, epsilon, pure, worst_pair
 from das.errors import PrivacyError
-from das.model.budget import Allocation, Neighbours, Plan
+from das.model.allocation import Allocation
+from das.model.budget import Neighbours, Plan
 from das.model.ledger import Event, Ledger
 from das.model.mechanisms import DISCRETE_GAUSSIAN, GEOMETRIC
 

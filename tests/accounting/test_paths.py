@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from fractions import Fraction
 from itertools import combinations_with_replacement
-from pathlib import Path as File
+from pathlib import Path
 
 import pytest
 
@@ -16,12 +16,12 @@ from das.accounting.draws import compositions
 from das.accounting.guarantee import cost, guarantees, record, together
 from das.accounting.statement import Terms, account, promises
 from das.errors import PrivacyError
-from das.model.budget import Draw, Neighbours, Path, Plan
+from das.model.budget import Draw, Neighbours, Plan, UnitPath
 from das.model.ledger import Event, Ledger
 from das.model.mechanisms import DISCRETE_GAUSSIAN, GEOMETRIC
 from das.model.schema import PL94
 
-CONFIG = File(__file__).parents[2] / "configs" / "pl94-2010.toml"
+CONFIG = Path(__file__).parents[2] / "configs" / "pl94-2010.toml"
 BOUNDED, UNBOUNDED = Neighbours.BOUNDED, Neighbours.UNBOUNDED
 PRODUCTION = das.load_spec(CONFIG).persons.plan
 LEVELS = PRODUCTION.levels
@@ -52,7 +52,7 @@ def irregular(kinds: Mapping[str, tuple[int, ...]] = SHARES, neighbours: Neighbo
     return Plan(neighbours, tuple(ordered), tuple(paths))
 
 
-def by_hand(plan: Plan, one: Path, other: Path) -> list[tuple[Fraction, int]]:
+def by_hand(plan: Plan, one: UnitPath, other: UnitPath) -> list[tuple[Fraction, int]]:
     return [(d.parameter, 1) for path in (one, other) for d in plan.on(path)]
 
 

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from das.errors import PrivacyError, SpecError
-from das.model.budget import Allocation, Draw, Neighbours, Path, Plan, total
+from das.model.allocation import Allocation
+from das.model.budget import Draw, Neighbours, Plan, UnitPath, total
 from das.model.ledger import Event, Ledger
 from das.model.mechanism import Mechanism
 from das.model.mechanisms import DISCRETE_GAUSSIAN, GEOMETRIC, MECHANISMS
@@ -279,7 +280,7 @@ def test_a_bypassed_child_moves_its_share_up_and_no_path_changes() -> None:
         ),
     ],
 )
-def test_each_fault_of_paths_is_named(draws: tuple[Draw, ...], paths: tuple[Path, ...], message: str) -> None:
+def test_each_fault_of_paths_is_named(draws: tuple[Draw, ...], paths: tuple[UnitPath, ...], message: str) -> None:
     with pytest.raises(PrivacyError, match=f"(?s){message}"):
         Plan(BOUNDED, draws, paths)
 

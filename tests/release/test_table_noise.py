@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from das.model.budget import Allocation, Neighbours, Plan
+from das.model.allocation import Allocation
+from das.model.budget import Neighbours, Plan
 from das.model.kinds import HOUSING, PERSONS
 from das.model.mechanisms import DISCRETE_GAUSSIAN
 from das.model.query import Query

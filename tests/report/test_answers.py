@@ -12,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from das.errors import InputError
+from das.model.allocation import Allocation
 from das.model.areas import Areas
-from das.model.budget import Allocation, Neighbours, Plan
+from das.model.budget import Neighbours, Plan
 from das.model.histogram import Histogram
 from das.model.measurement import Measurement
 from das.model.mechanism import Mechanism

@@ -5,7 +5,8 @@ from fractions import Fraction
 import pytest
 
 from das.evaluate import compared, summary
-from das.model.budget import Allocation, Neighbours, Plan
+from das.model.allocation import Allocation
+from das.model.budget import Neighbours, Plan
 from das.model.mechanisms import DISCRETE_GAUSSIAN, MECHANISMS
 from das.model.not_private import COLUMN
 from das.model.result import ErrorRow, SweepRow

@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from das import risk
-from das.model.budget import Allocation, Neighbours, Plan
+from das.model.allocation import Allocation
+from das.model.budget import Neighbours, Plan
 from das.model.confidential import Confidential
 from das.model.histogram import Histogram
 from das.model.measurement import Measurement

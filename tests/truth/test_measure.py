@@ -11,7 +11,8 @@ import pytest
 from numpy.typing import NDArray
 
 from das.errors import PrivacyError, SpecError
-from das.model.budget import Allocation, Draw, Neighbours, Plan
+from das.model.allocation import Allocation
+from das.model.budget import Draw, Neighbours, Plan
 from das.model.confidential import Confidential
 from das.model.histogram import Histogram
 from das.model.ledger import Event, Ledger

@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 
 from das.errors import ReleaseError
 from das.files.measurements.nmf import NmfReader, write, write_constraints
-from das.model.budget import Allocation, Neighbours, Plan
+from das.model.allocation import Allocation
+from das.model.budget import Neighbours, Plan
 from das.model.confidential import Confidential
 from das.model.constraint import Constraint
 from das.model.histogram import Histogram
