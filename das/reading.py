@@ -23,15 +23,16 @@ from das.files.run import errors_csv
 from das.files.run.run_directory import RunDirectory, is_private, read_text
 from das.model.kinds import PERSONS
 from das.model.not_private import CELL, COLUMN
+from das.model.post_processing import PostProcessing
 from das.model.result import ErrorRow
 from das.model.schema import Schema
 from das.model.spelling import named, product
 from das.model.spine import Spine
-from das.model.universe import Planned
+from das.model.universe import Universe
 from das.release import dictionary
 from das.release.intervals import Intervals
 from das.release.post import Opened, open_release
-from das.spec import RunSpec, parse
+from das.spec import of_release
 from das.tables import Table
 from das.tables import of as tables_of
 
@@ -59,7 +60,7 @@ def read_nmf(
     ``NOT PRIVATE``.
     """
     if schema is None and (release := _release(Path(path))) is not None:
-        folder, every = Path(path).resolve().name, _spec(release).universes
+        folder, every = Path(path).resolve().name, _after(release).universes
         schema = next((u.schema for u in every if u.kind.file("nmf") == folder), every[0].schema)
     if (
         geocode is not None
@@ -90,7 +91,7 @@ def read_microdata(path: Path | str, *, labels: bool = False) -> pd.DataFrame:
     inside = (release / "microdata") in here.parents
     folder = here.relative_to(release / "microdata").parts[0] if inside else PERSONS.folder
     file = f"microdata/{folder.removesuffix('.csv')}/*.parquet"
-    for entry in dictionary.entries(_spec(release), spine_file.read(release / "spine.parquet"), {}):
+    for entry in dictionary.entries(_after(release), spine_file.read(release / "spine.parquet"), {}):
         if (entry.kind, entry.file) == ("code", file):
             words.setdefault(entry.column, {})[entry.code] = entry.label
     return frame.assign(**{c: frame[c].cat.rename_categories(said) for c, said in words.items() if c in frame})
@@ -134,7 +135,7 @@ def read_estimates(
     """The unbiased estimates of a full-information release, a row for each answer: the columns of :func:`read_nmf`, with
     ``standard_error`` in place of ``variance``."""
     release = opened(path)
-    of = release.spec.universe(universe)
+    of = release.after.universe(universe)
     reader = EstimateReader(folder_of(release.folder, of.name), release.spine)
     levels = [lv for lv in release.spine.levels if reader.queries(lv)]
     if not levels:
@@ -147,7 +148,7 @@ def read_estimates(
             value, error = reader.read(at, name, 0, release.spine.units(at))
             columns: dict[str, NDArray[Any]] = {"value": value, "standard_error": error}
             parts.append(frames.tidy(release.spine, at, of.schema, of.schema.query(name), columns,
-                                     private=release.spec.run.private))  # fmt: skip
+                                     private=release.after.private))  # fmt: skip
     return pd.concat(parts, ignore_index=True)
 
 
@@ -157,7 +158,7 @@ def read_errors(path: Path | str) -> pd.DataFrame:
     directory = RunDirectory(Path(path))
     release = opened(path)
     parts = []
-    for u in release.spec.universes:
+    for u in release.after.universes:
         rows = errors_csv.read(directory.errors_of(u.name))
         frame = pd.DataFrame([asdict(r) for r in rows], columns=[f.name for f in fields(ErrorRow)])
         frame.insert(0, "universe", u.name)
@@ -174,9 +175,9 @@ def opened(path: Path | str) -> Opened:
     return open_release(folder)
 
 
-def _chosen(release: Opened, table: str | None, level: str | None) -> list[tuple[Table, Planned, str]]:
+def _chosen(release: Opened, table: str | None, level: str | None) -> list[tuple[Table, Universe, str]]:
     """The tables of which there are files, as asked for: each with its universe and a level."""
-    every = [(t, u) for u in release.spec.universes for t in tables_of(u, release.assigned(u.name))]
+    every = [(t, u) for u in release.after.universes for t in tables_of(u, release.assigned(u.name))]
     there = {
         t.name: levels for t, levels in table_export.there(release.folder, [t for t, _ in every], release.spine.levels)
     }
@@ -202,7 +203,7 @@ def _long(
         "label": np.tile(np.array(table.labels, dtype=object), len(codes)),
     }
     out |= {name: values.ravel() for name, values in columns.items()}
-    return pd.DataFrame(out | published_tables.marks(table, release.spec.run.private))
+    return pd.DataFrame(out | published_tables.marks(table, release.after.private))
 
 
 def _names(spine: Spine, level: str, codes: NDArray[np.str_]) -> NDArray[Any]:
@@ -235,5 +236,6 @@ def _release(path: Path) -> Path | None:
     return next((p for p in (path / "release", path, *path.parents[:4]) if (p / "spec.toml").is_file()), None)
 
 
-def _spec(release: Path) -> RunSpec:
-    return parse(read_text(release / "spec.toml", "release specification"), where=str(release / "spec.toml"))
+def _after(release: Path) -> PostProcessing:
+    path = release / "spec.toml"
+    return of_release(read_text(path, "release specification"), where=str(path)).after

@@ -8,6 +8,7 @@ from das.arrays.noisy import Noisy
 from das.model.constraint import Bounds
 from das.model.kinds import PERSONS
 from das.model.spine import Spine
+from das.model.universe import Planned
 from das.reading import opened
 
 
@@ -15,6 +16,7 @@ def read_noisy(path: Path | str, *, universe: str = PERSONS.name) -> tuple[Noisy
     """The measurements of a run or a release, its spine and its bounds: what :func:`das.topdown` takes, to estimate again
     or otherwise. The values stay in their files until they are asked for."""
     release = opened(path)
-    of = release.spec.universe(universe)
-    noisy = Noisy(of.schema, release.source(of), plan=of.plan, private=release.spec.run.private)
+    of = release.after.universe(universe)
+    plan = of.plan if isinstance(of, Planned) else None
+    noisy = Noisy(of.schema, release.source(of), plan=plan, private=release.after.private)
     return noisy, release.spine, release.bounds(of)

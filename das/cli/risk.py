@@ -145,7 +145,7 @@ def report(path: Path, public: bool, priors: Sequence[Fraction], queries: Sequen
 
 def _of_run(run: Path, priors: Sequence[float], queries: Sequence[str]) -> list[dict[str, Any]]:
     opened, known = truth_of(run)
-    u = opened.spec.persons
+    u = opened.run.persons
     given = (known[u.name], opened.source(u), u.plan, opened.spine, u.schema)
     queries = _spelt(queries, u.plan)
     rows = []

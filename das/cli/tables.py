@@ -26,7 +26,7 @@ from das.files.run.run_directory import release_of
 from das.model.areas import Areas
 from das.model.not_private import marked_rows
 from das.model.spelling import named
-from das.model.universe import Planned
+from das.model.universe import Universe
 from das.release.intervals import Intervals
 from das.release.page import exact_queries
 from das.release.post import Opened, open_release
@@ -68,8 +68,8 @@ def tables(
     Areas across the levels are sums of the published counts of their blocks.
     """
     release = open_release(release_of(run))
-    every = {t.name: (u, t) for u in release.spec.universes for t in tables_of(u, release.assigned(u.name))}
-    private = release.spec.run.private
+    every = {t.name: (u, t) for u in release.after.universes for t in tables_of(u, release.assigned(u.name))}
+    private = release.after.private
     if level is None and name is None and listed is None:
         if called or prefixes:
             _found(release, prefixes, called, as_json)
@@ -130,7 +130,7 @@ def _level(release: Opened, level: str | None, listed: Path | None) -> tuple[str
 
 
 def _places(
-    release: Opened, at: str, areas: Areas | None, universe: Planned, table: Table, *, noise: bool
+    release: Opened, at: str, areas: Areas | None, universe: Universe, table: Table, *, noise: bool
 ) -> PlaceColumns:
     """The rows of a table, with the noise of its first column beside areas, and with ``noise`` that of every column."""
     levels = release.spine.levels
@@ -162,9 +162,9 @@ def _found(release: Opened, prefixes: Sequence[str], called: Sequence[str], as_j
         raise UserError("there is no such unit at any level", where="--geocode, --name",
                         remedy="type less of the name; `das tables RUN` lists the levels")  # fmt: skip
     if as_json:
-        click.echo(json.dumps(marked_rows(rows, release.spec.run.private), ensure_ascii=False))
+        click.echo(json.dumps(marked_rows(rows, release.after.private), ensure_ascii=False))
     else:
-        warn(release.spec.run.private)
+        warn(release.after.private)
         console().print(records_table("Units and areas", rows))
 
 

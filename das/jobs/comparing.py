@@ -40,7 +40,7 @@ def compare_two(a: Path, b: Path, truth: Path | None = None) -> Two:
         UserError: they do not count the same persons' attributes over the same tree.
     """
     one, other = (open_release(release_of(p)) for p in (a, b))
-    shared = [u.name for u in one.spec.universes if u.name in {v.name for v in other.spec.universes}]
+    shared = [u.name for u in one.after.universes if u.name in {v.name for v in other.after.universes}]
     _check_same_world(one, other, shared, a, b)
     counts = {x.folder: published_of(x, shared) for x in (one, other)}
     names, private = (_name(a), _name(b)), is_private(a) and is_private(b)
@@ -52,11 +52,11 @@ def compare_two(a: Path, b: Path, truth: Path | None = None) -> Two:
         opened, known = truth_of(truth)
         _check_same_world(one, opened, shared, a, truth)
         private = private and is_private(truth)
-    for u in one.spec.universes:
+    for u in one.after.universes:
         if u.name not in shared:
             continue
         x, y = counts[one.folder][u.name], counts[other.folder][u.name]
-        queries = {level: [d.query for d in u.plan.at(level)] for level in one.spine.levels}
+        queries = {level: [n.query for n in u.noise if n.level == level] for level in one.spine.levels}
         if known is None:
             rows[u.name] = list(differences(x, y, one.spine, u.schema, queries))
         else:
@@ -85,7 +85,7 @@ def _write(
 
 def _check_same_world(one: Opened, other: Opened, shared: Sequence[str], a: Path, b: Path) -> None:
     spines = [(x.spine.levels, [c.tolist() for c in x.spine.codes]) for x in (one, other)]
-    schemas = [{u.name: u.schema for u in x.spec.universes} for x in (one, other)]
+    schemas = [{u.name: u.schema for u in x.after.universes} for x in (one, other)]
     if spines[0] != spines[1]:
         raise UserError(f"its places are not those of {a}", where=b, remedy="compare estimates over the same tree")
     if not shared or any(schemas[0].get(u) != schemas[1].get(u) for u in shared):

@@ -54,7 +54,7 @@ def choropleth(run: Path, wanted: Wanted, file: Path, key: str | None = None) ->
     Raises :class:`UserError` for what there is not: a level, query or answer, the truth, boundaries of these units.
     """
     opened = open_release(release_of(run))
-    u = next(x for x in opened.spec.universes if x.name == named(wanted.universe, [x.name for x in opened.spec.universes],
+    u = next(x for x in opened.after.universes if x.name == named(wanted.universe, [x.name for x in opened.after.universes],
                                                                "universe", "--universe"))  # fmt: skip
     known = {a.kind: a for a in opened.areas()}
     spine = opened.spine
@@ -74,7 +74,7 @@ def choropleth(run: Path, wanted: Wanted, file: Path, key: str | None = None) ->
         what = f"{what} of {found.title}"
     title = f"{what} ({found.records}) by {level_words(level)}: {wanted.show}"
     return Choropleth(title, [SAYS[wanted.show]], units, held.shapes, values, wanted.show == "error",
-                      _lacks(opened, level, held, units), wanted.show == "error", opened.spec.run.private)  # fmt: skip
+                      _lacks(opened, level, held, units), wanted.show == "error", opened.after.private)  # fmt: skip
 
 
 def write(data: Choropleth, out: Path) -> None:

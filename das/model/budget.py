@@ -50,19 +50,32 @@ UnitPath = tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True)
-class Draw:
-    """One measurement to be made: every unit of one class of ``level`` answers ``query`` with noise of one parameter.
-
-    ``cost`` is in the mechanism's currency, ``parameter`` is sigma^2 or the Laplace scale; each follows from the other
-    and the neighbour relation.
-    """
+class QueryNoise:
+    """The noise that every unit of one class of ``level`` answers ``query`` with; ``parameter`` is sigma^2 or the
+    Laplace scale."""
 
     level: str
     query: str
     mechanism: Mechanism
     parameter: Fraction
-    cost: Fraction
     unit_class: str = field(default=ALL, kw_only=True)
+
+    @property
+    def variance(self) -> float:
+        """Of one answer's noise, as published beside it. Public, and not part of the guarantee."""
+        return self.mechanism.variance(self.parameter)
+
+    def margin(self, coverage: float = 0.95) -> int:
+        """The smallest integer m with P[|noise| <= m] >= ``coverage``, for one answer."""
+        return self.mechanism.margin(self.parameter, coverage)
+
+
+@dataclass(frozen=True)
+class Draw(QueryNoise):
+    """One measurement to be made, and its ``cost`` in the mechanism's currency: the parameter follows from it and the
+    neighbour relation, and it from these."""
+
+    cost: Fraction
 
     @staticmethod
     def priced(
@@ -78,15 +91,6 @@ class Draw:
     def place(self) -> tuple[str, str]:
         """Level and class of the units that it measures."""
         return self.level, self.unit_class
-
-    @property
-    def variance(self) -> float:
-        """Of one answer's noise, as published beside it. Public, and not part of the guarantee."""
-        return self.mechanism.variance(self.parameter)
-
-    def margin(self, coverage: float = 0.95) -> int:
-        """The smallest integer m with P[|noise| <= m] >= ``coverage``, for one answer."""
-        return self.mechanism.margin(self.parameter, coverage)
 
 
 def total(draws: Iterable[Draw]) -> Fraction:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from das.model.budget import Plan
+from das.model.budget import Plan, QueryNoise
 from das.model.kinds import RecordKind
 from das.model.microdata_form import MicrodataForm
 from das.model.publications import Publication
@@ -50,6 +50,7 @@ class Universe:
     objective: str = "nearest"
     exact: Exact = Exact()
     own_tables: tuple[Tabulation, ...] = ()
+    noise: tuple[QueryNoise, ...] = ()  #: of what is measured, level by level; where units differ, that of most of them
 
     @property
     def name(self) -> str:
@@ -75,6 +76,11 @@ class Universe:
         """All its tables."""
         return self.publication.tables + self.own_tables
 
+    @property
+    def wide(self) -> float:
+        """Standard errors that a margin at 95 % has, for sums of any of its noise."""
+        return max((n.mechanism.wide for n in self.noise), default=0.0)
+
     def key(self, below: str) -> str:
         """A key of the configuration: ``budget`` is ``housing.budget`` for housing units."""
         return self.kind.key(below)
@@ -82,6 +88,10 @@ class Universe:
 
 @dataclass(frozen=True, kw_only=True)
 class Planned(Universe):
-    """A universe with the plan by which it is measured. What comes after measurement has no need of one."""
+    """A universe with the plan by which it is measured: the draws are its noise. What comes after measurement has no
+    need of a plan."""
 
     plan: Plan
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "noise", self.plan.draws)

@@ -21,11 +21,11 @@ from das.files.release.tables import NAME as PLACE
 from das.model.labels import NOT_COUNTED, level_words
 from das.model.microdata_form import GEOCODE as PLACE_CODE
 from das.model.not_private import CELL, COLUMN, WARNING, marked_rows
+from das.model.post_processing import PostProcessing
 from das.model.publications import SAYS
 from das.model.schema import Schema
 from das.model.spine import Spine
-from das.model.universe import Planned, Universe
-from das.spec import RunSpec
+from das.model.universe import Universe
 from das.tables import of as tables_of
 
 NAME = "dictionary.csv"
@@ -75,17 +75,17 @@ class DictionaryLine:
 Assigned = Mapping[str, Mapping[str, str]]
 
 
-def text(spec: RunSpec, spine: Spine, assigned: Assigned) -> str:
+def text(after: PostProcessing, spine: Spine, assigned: Assigned) -> str:
     """The file."""
     out = io.StringIO()
-    rows = marked_rows(map(vars, entries(spec, spine, assigned)), spec.run.private)
+    rows = marked_rows(map(vars, entries(after, spine, assigned)), after.private)
     lines = csv.DictWriter(out, rows[0], lineterminator="\n")
     lines.writeheader()
     lines.writerows(rows)
     return out.getvalue()
 
 
-def entries(spec: RunSpec, spine: Spine, assigned: Assigned) -> list[DictionaryLine]:
+def entries(after: PostProcessing, spine: Spine, assigned: Assigned) -> list[DictionaryLine]:
     """Every line of the dictionary of a release."""
     out = [DictionaryLine("", "file", name, "", "", says) for name, says in FILES]
     out += [
@@ -94,13 +94,13 @@ def entries(spec: RunSpec, spine: Spine, assigned: Assigned) -> list[DictionaryL
     ]
     out += [DictionaryLine("", "column", areas.NAME, c, "", says) for c, says in zip(areas.COLUMNS, AREAS, strict=True)]
     out += [DictionaryLine("", "code", "spine.parquet", "level", level, level_words(level)) for level in spine.levels]
-    for u in spec.universes:
+    for u in after.universes:
         made_up = assigned.get(u.name, {})
-        parts = [_schema(u), _measurements(u), _microdata(u, spine, spec)]
-        if spec.estimation.method == "full-information" and len(spine) > 1:
+        parts = [_schema(u), _measurements(u), _microdata(u, spine, after)]
+        if after.method == "full-information" and len(spine) > 1:
             parts.append(_estimates(u))
-        if spec.output.tables:
-            parts.append(_tables(u, spine, made_up, spec.run.private))
+        if after.tables:
+            parts.append(_tables(u, spine, made_up, after.private))
         out += [DictionaryLine(u.name, *line) for part in parts for line in part]
     return out
 
@@ -108,7 +108,7 @@ def entries(spec: RunSpec, spine: Spine, assigned: Assigned) -> list[DictionaryL
 Line = tuple[str, str, str, str, str]
 
 
-def _schema(u: Planned) -> Iterator[Line]:
+def _schema(u: Universe) -> Iterator[Line]:
     schema = u.schema
     for a in schema.attributes:
         yield "attribute", "", a.name, "", a.title
@@ -116,7 +116,7 @@ def _schema(u: Planned) -> Iterator[Line]:
     for g in schema.recodes:
         yield "grouping", "", g.name, "", f"{g.title} (a coarser view of {g.attribute})"
         yield from (("group", "", g.name, code, label) for code, label in zip(g.groups, g.labels, strict=True))
-    for query in dict.fromkeys(d.query for d in u.plan.draws):
+    for query in dict.fromkeys(n.query for n in u.noise):
         yield "query", "", "", query, schema.query(query).title
 
 
@@ -141,12 +141,12 @@ def _answers(file: str, schema: Schema, columns: dict[str, str]) -> Iterator[Lin
         yield from (("code", file, a.name, code, says) for code, says in (*AXES, *views))
 
 
-def _microdata(u: Universe, spine: Spine, spec: RunSpec) -> Iterator[Line]:
+def _microdata(u: Universe, spine: Spine, after: PostProcessing) -> Iterator[Line]:
     plan, says = layout(u.microdata, spine.codes[-1], ""), {**SAYS, **u.microdata.says}
     coded = {c.name: c for c in plan.columns}
     for file in (
         f"microdata/{u.kind.folder}/*.parquet",
-        *([f"microdata/{u.kind.folder}.csv"] if spec.output.csv else []),
+        *([f"microdata/{u.kind.folder}.csv"] if after.csv else []),
     ):
         yield "file", file, "", "", f"one row for each record of {u.records}"
         for name in plan.order:

@@ -32,7 +32,7 @@ from das.release.post import Opened, estimate, open_release, publish
 from das.release.residuals import Misfit, misfits
 from das.release.seal import seal
 from das.report.answers import Shown
-from das.spec import RunSpec
+from das.spec import Spec
 from das.stages import Stages
 from das.version import __version__
 
@@ -113,10 +113,10 @@ def _estimate_from(
             taken = digests(directory.release) | {"spec.toml": run_directory.digest(release / "spec.toml")}
             _check_taken(release, taken, privacy)
     run_directory.write_text(directory.release / "spec.toml", specification.dump(opened.spec))
-    seal(directory.release, privacy, opened.spec.run.name)
+    seal(directory.release, privacy, opened.after.name)
     made = post_process(opened, directory.release, pool, stages, progress)
     said: dict[str, object] = {
-        "name": opened.spec.run.name,
+        "name": opened.after.name,
         "release": str(given.resolve()),
         "spec_digest": specification.digest(opened.spec),
         "changes": list(changes),
@@ -135,12 +135,12 @@ def _estimate_from(
     )
 
 
-def _changed(spec: RunSpec, changes: Sequence[str]) -> RunSpec:
+def _changed(spec: Spec, changes: Sequence[str]) -> Spec:
     """The specification with changes that leave alone what was measured. Raises :class:`UserError` for others."""
     if not changes:
         return spec
-    new = specification.parse(specification.dump(spec), where="--set", overrides=changes)
-    for name, key in RunSpec.model_fields.items():
+    new = specification.of_release(specification.dump(spec), where="--set", overrides=changes)
+    for name, key in type(spec).model_fields.items():
         if name not in AFTERWARDS and getattr(new, name) != getattr(spec, name):
             raise UserError(f"{key.alias or name} was settled when this release was measured", where="--set",
                             remedy=f"what can change afterwards is in {', '.join(AFTERWARDS)}; for anything else, "
@@ -169,35 +169,35 @@ def post_process(opened: Opened, out: Path, pool: Executor, stages: Stages, prog
     free for what follows, and counted in the record of the stage."""
     results: dict[str, Release] = {}
     with stages("estimate and round"):
-        for u in opened.spec.universes:
+        for u in opened.after.universes:
             results[u.name] = estimate(opened, u, pool, progress, out)
         pool.shutdown()
     with stages("microdata and tables"):
-        for u in opened.spec.universes:
+        for u in opened.after.universes:
             publish(opened, u, results[u.name], out, progress)
-        assigned = {u.name: opened.assigned(u.name) for u in opened.spec.universes}
-        run_directory.write_text(out / dictionary.NAME, dictionary.text(opened.spec, opened.spine, assigned))
+        assigned = {u.name: opened.assigned(u.name) for u in opened.after.universes}
+        run_directory.write_text(out / dictionary.NAME, dictionary.text(opened.after, opened.spine, assigned))
     published = {name: r.histograms for name, r in results.items()}
     certificates = {name: r.certificates for name, r in results.items()}
     with stages("residuals"):
         found = _misfits(opened, published)
-        run_directory.write_json(out / MISFITS, marked({WORSE: [asdict(m) for m in found]}, opened.spec.run.private))
+        run_directory.write_json(out / MISFITS, marked({WORSE: [asdict(m) for m in found]}, opened.after.private))
     shown = None
-    if opened.spec.output.report:
+    if opened.after.report:
         with stages("report of the release"):
             progress.stage("report of the release", None)
             there = replace(opened, folder=out)  # with the estimates that were written
             shown = release_report.shown(there, published)
             release_report.write(there, shown, out, found)
     with stages("seal"):
-        seal(out, statement.read(out), opened.spec.run.name)
+        seal(out, statement.read(out), opened.after.name)
     return Made(published, certificates, shown)
 
 
 def _misfits(opened: Opened, published: Mapping[str, Mapping[str, Histogram]]) -> list[Misfit]:
     """The queries of all universes that are published worse than they were measured, by their residuals."""
-    tests = sum(len(u.plan.draws) for u in opened.spec.universes)
-    return [m for u in opened.spec.universes for m in misfits(u, opened.source(u), published[u.name], tests)]
+    tests = sum(len(u.noise) for u in opened.after.universes)
+    return [m for u in opened.after.universes for m in misfits(u, opened.source(u), published[u.name], tests)]
 
 
 def certificates_json(certificates: Mapping[str, Mapping[str, Certificates]]) -> dict[str, Any]:

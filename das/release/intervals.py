@@ -20,7 +20,7 @@ from das.files.measurements.nmf import NmfReader
 from das.files.release.estimates import EstimateReader, folder_of
 from das.model.constraint import Bounds
 from das.model.query import Query
-from das.model.universe import Planned
+from das.model.universe import Universe
 from das.release.post import Opened
 
 Ints = NDArray[np.int64]
@@ -32,7 +32,7 @@ class Intervals:
     """Of the counts of one universe of a release."""
 
     release: Opened
-    universe: Planned
+    universe: Universe
     _levels: dict[str, LevelMargins] = field(default_factory=dict, repr=False)
 
     def read(
@@ -67,7 +67,7 @@ class Intervals:
         return value, margin
 
     def _whole(self, value: NDArray[np.float64], error: NDArray[np.float64]) -> tuple[Ints, Ints]:
-        return margins.whole(self.universe.plan.mechanism.wide, value, error)
+        return margins.whole(self.universe.wide, value, error)
 
     def _informed(self, level: str, columns: Columns) -> dict[int, tuple[str, int]]:
         """The columns of which ``estimates/`` has the sum: an answer to a query."""

@@ -14,7 +14,7 @@ from das.files.release import statement as privacy_statement
 from das.files.run import run_directory
 from das.model.areas import Areas
 from das.model.histogram import Histogram
-from das.model.universe import Planned
+from das.model.universe import Universe
 from das.release.intervals import Intervals
 from das.release.post import Opened
 from das.report.answers import Answers, Shown, World, across, gather, read
@@ -27,14 +27,14 @@ NAME = "report.html"
 
 def shown(release: Opened, published: Mapping[str, Mapping[str, Histogram]]) -> Shown:
     """What the pages show of a release; ``published`` are its counts by universe and level."""
-    worlds = [_world(release, u, published[u.name]) for u in release.spec.universes]
+    worlds = [_world(release, u, published[u.name]) for u in release.after.universes]
     return gather(release.spine, worlds, areas=release.areas())
 
 
 def answers(
     release: Opened,
     published: Mapping[str, Mapping[str, Histogram]],
-    universe: Planned,
+    universe: Universe,
     level: str | Areas,
     query: str,
 ) -> Answers:
@@ -46,18 +46,18 @@ def answers(
     return across(world, asked, level.kind, level.histogram(world.published[lowest]).answer(asked), lowest)
 
 
-def _world(release: Opened, u: Planned, published: Mapping[str, Histogram]) -> World:
+def _world(release: Opened, u: Universe, published: Mapping[str, Histogram]) -> World:
     exact = exact_queries(privacy_statement.read(release.folder), u.name, release.spine.levels)
-    return World(u.name, u.schema, u.plan, published, release.source(u), exact,
+    return World(u.name, u.schema, u.noise, published, release.source(u), exact,
                  Intervals(release, u).read, release.assigned(u.name))  # fmt: skip
 
 
 def write(release: Opened, what: Shown, out: Path, worse: Sequence[Any] = ()) -> None:
     """Write the page under ``out``. ``worse``: what is published worse than it was measured, with the fields of
     :class:`das.release.residuals.Misfit`."""
-    privacy, spec = privacy_statement.read(release.folder), release.spec
-    draws = {u.name: _draws(release, u) for u in spec.universes}
-    page = release_html(what, facts(spec.run.name, spec.persons.schema, privacy), draws, says=privacy.says,
+    privacy, after = privacy_statement.read(release.folder), release.after
+    draws = {u.name: _draws(release, u) for u in after.universes}
+    page = release_html(what, facts(after.name, after.persons.schema, privacy), draws, says=privacy.says,
                         privacy_page=(out / "privacy.html").is_file(), worse=worse)  # fmt: skip
     run_directory.write_text(out / NAME, page)
 
@@ -69,10 +69,11 @@ def exact_queries(privacy: Stated, universe: str, levels: Sequence[str]) -> dict
     return {level: tuple(q for depth, q in said if depth >= i) for i, level in enumerate(levels)}
 
 
-def _draws(release: Opened, u: Planned) -> list[ListedDraw]:
-    rows = [(d, u.schema.query(d.query)) for d in u.plan.draws]
+def _draws(release: Opened, u: Universe) -> list[ListedDraw]:
+    """The share of each is what its noise costs of all: of another publisher's measurements it is what variances imply."""
+    costs = [n.mechanism.cost(n.parameter, 1) for n in u.noise]
     return [
-        ListedDraw(u.name, d.level, d.query, q.title, release.spine.units(d.level), q.answers,
-                 float(d.cost / u.plan.cost), d.margin())
-        for d, q in rows
+        ListedDraw(u.name, n.level, n.query, u.schema.query(n.query).title, release.spine.units(n.level),
+                   u.schema.query(n.query).answers, float(cost / sum(costs)), n.margin())
+        for n, cost in zip(u.noise, costs, strict=True)
     ]  # fmt: skip

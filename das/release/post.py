@@ -20,7 +20,7 @@ from das import spec as specification
 from das import tables
 from das.accounting.document import NAME
 from das.engine import Progress
-from das.errors import PrivacyError, ReleaseError
+from das.errors import PrivacyError, ReleaseError, UserError
 from das.estimate.collapse import Collapsed, collapse
 from das.estimate.descent import topdown
 from das.estimate.estimator import Estimator
@@ -39,9 +39,11 @@ from das.geography import bounds as geography
 from das.geography.invariants import known_bounds
 from das.model.areas import Areas
 from das.model.constraint import Bounds, JointTotals
+from das.model.post_processing import PostProcessing
 from das.model.release import Release
 from das.model.spine import Spine
-from das.spec import RunSpec, Universe
+from das.model.universe import Universe
+from das.spec import RunSpec, Spec
 
 
 @dataclass(frozen=True)
@@ -49,8 +51,22 @@ class Opened:
     """A release as its files say it: the resolved specification and the spine."""
 
     folder: Path
-    spec: RunSpec
+    spec: Spec
     spine: Spine
+
+    @property
+    def after(self) -> PostProcessing:
+        """What is done with the measurements: all that post-processing asks of the specification."""
+        return self.spec.after
+
+    @property
+    def run(self) -> RunSpec:
+        """The specification of the run that measured it, with its plan. Raises :class:`UserError` where another
+        publisher measured, whose budget nobody states."""
+        if not isinstance(self.spec, RunSpec):
+            raise UserError("these measurements came from another publisher: their budget is not known",
+                            where=self.folder, remedy="give a release that das run made")  # fmt: skip
+        return self.spec
 
     def source(self, universe: Universe) -> nmf.NmfReader:
         return nmf.NmfReader(run_directory.nmf_folder(self.folder, universe.name), self.spine)
@@ -98,7 +114,7 @@ class Opened:
 def open_release(folder: Path) -> Opened:
     """Raises :class:`ReleaseError` or :class:`SpecError` where the folder is no complete release."""
     text = run_directory.read_text(folder / "spec.toml", "release specification")
-    spec = specification.parse(text, where=str(folder / "spec.toml"))
+    spec = specification.of_release(text, where=str(folder / "spec.toml"))
     spine = spine_file.read(folder / "spine.parquet")
     if spine.levels != spec.geography.levels:
         raise ReleaseError(f"its levels are {', '.join(spine.levels)}, those of spec.toml "
@@ -115,9 +131,9 @@ def estimate(
     Full-information estimation also writes its unbiased estimates, under ``out`` where that is given.
     """
     source, spine, bounds = release.source(universe), release.spine, release.bounds(universe)
-    tolerance = float(release.spec.estimation.tolerance)
+    tolerance = release.after.tolerance
     method: Estimator = Passes(universe.passes, tolerance)
-    if release.spec.estimation.method == "full-information" and len(spine) > 1:
+    if release.after.method == "full-information" and len(spine) > 1:
         known = collapse(source, spine, bounds, universe, pool, progress)
         if out is not None:
             _write_estimates(known, universe, folder_of(out, universe.name), progress)
@@ -143,23 +159,23 @@ def publish(release: Opened, universe: Universe, result: Release, out: Path, pro
     h = result.histograms[lowest]
     structures = _structures(release) if universe.microdata.facilities else None
     microdata.write(folder, h, codes, universe, structures=structures,
-                    build=release.spec.run.name, csv=release.spec.output.csv, private=release.spec.run.private)  # fmt: skip
+                    build=release.after.name, csv=release.after.csv, private=release.after.private)  # fmt: skip
     if not microdata_reading.read(folder, universe, codes).same_as(h):
         raise PrivacyError("the microdata do not tabulate to the histogram they were made from", where=folder)
-    if not release.spec.output.tables:
+    if not release.after.tables:
         return
     progress.stage(f"tables: {universe.name}", len(spine))
     published = tables.of(universe, release.assigned(universe.name))
     for level, level_codes in zip(spine.levels, spine.codes, strict=True):
         published_tables.write(out / "tables", level, level_codes, published, result.histograms[level],
                                beside=published_tables.identifiers(spine, level),
-                               private=release.spec.run.private)  # fmt: skip
+                               private=release.after.private)  # fmt: skip
         progress.advance()
 
 
 def _structures(release: Opened) -> NDArray[np.int64] | None:
     """Facilities of each block, from the bounds on persons; housing units are in the units' own totals."""
-    persons = release.spec.persons
+    persons = release.after.persons
     found = release.source(persons).constraints(release.spine.levels[-1])
     lower = found.get(f"{persons.schema.dwelling}_total_lb")
     return None if lower is None else lower[1]

@@ -13,12 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from das.model.query import Query
-from das.model.universe import Planned
+from das.model.universe import Universe
 from das.tables import Table
 
 
 def variances(
-    universe: Planned, table: Table, levels: Sequence[str], exact: Mapping[str, Sequence[str]]
+    universe: Universe, table: Table, levels: Sequence[str], exact: Mapping[str, Sequence[str]]
 ) -> NDArray[np.float64]:
     r"""By level and column, ``(levels, columns)``: the variance of one unit's count, from the unit's own measurements.
 
@@ -30,17 +30,16 @@ def variances(
     Where the total is exact, the total less the other answers tells the column a second time. 0 where the column follows from
     ``exact`` queries (by level); infinite where no query tells it.
     """
-    plan = universe.plan
-    names = {d.query for d in plan.draws} | {q for level in levels for q in exact[level]}
+    names = {n.query for n in universe.noise} | {q for level in levels for q in exact[level]}
     told = {name: _answers(table, universe.schema.query(name)) for name in names}
     precision = np.zeros((len(levels), len(table.columns)))
     with np.errstate(divide="ignore"):
         for depth, level in enumerate(levels):
-            for draw in plan.at(level):
-                inside, outside = told[draw.query]
-                precision[depth] += 1 / (inside * draw.variance)
+            for noise in (n for n in universe.noise if n.level == level):
+                inside, outside = told[noise.query]
+                precision[depth] += 1 / (inside * noise.variance)
                 if "total" in exact[level]:
-                    precision[depth] += 1 / (outside * draw.variance)
+                    precision[depth] += 1 / (outside * noise.variance)
             for name in exact[level]:
                 precision[depth, np.isfinite(told[name][0])] = np.inf
         return 1 / precision

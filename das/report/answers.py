@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from das.errors import InputError
 from das.model.areas import Areas
-from das.model.budget import Plan
+from das.model.budget import QueryNoise
 from das.model.histogram import Histogram
 from das.model.kinds import kind_of
 from das.model.labels import NOT_COUNTED
@@ -42,7 +42,7 @@ class World:
 
     name: str
     schema: Schema
-    plan: Plan
+    noise: Sequence[QueryNoise]
     published: Mapping[str, Histogram]
     noisy: MeasurementSource
     exact: Mapping[str, tuple[str, ...]]
@@ -185,7 +185,7 @@ def _read(world: World, query: Query, level: str, middle: Ints, within: Ints) ->
     same = [n for n in world.noisy.queries(level) if world.schema.query(n).groupings == query.groupings]
     if same:
         m = world.noisy.read(level, same[0], 0, world.published[level].units)
-        noisy, margins = m.values, _margins(world.plan, level, same[0], m.variance)
+        noisy, margins = m.values, _margins(world.noise, level, same[0], m.variance)
     return Answers(world.name, level, query.name, world.title(query), tuple(query.captions()),
                    world.published[level].answer(query), noisy, margins, world.is_exact(query, level), middle, within)  # fmt: skip
 
@@ -198,13 +198,15 @@ def across(world: World, query: Query, kind: str, published: Ints, lowest: str) 
     )
 
 
-def _margins(plan: Plan, level: str, query: str, variance: NDArray[np.float64]) -> Ints:
-    """Of each unit. Where all units have one variance it is that of the plan, whose parameter is exact."""
+def _margins(noise: Sequence[QueryNoise], level: str, query: str, variance: NDArray[np.float64]) -> Ints:
+    """Of each unit. Where all units have one variance it is that of the noise, whose parameter is exact."""
     distinct, at = np.unique(variance, return_inverse=True)
-    draw = next((d for d in plan.at(level) if d.query == query), None)
-    one = len(distinct) == 1 and draw is not None and np.isfinite(distinct[0])
-    mechanism = plan.mechanism if draw is None else draw.mechanism
-    found = [draw.parameter] if one and draw is not None else [_parameter(mechanism, float(v)) for v in distinct]
+    own = next((n for n in noise if (n.level, n.query) == (level, query)), None)
+    if own is None:  # of no unit
+        return np.full(len(variance), UNMEASURED, dtype=np.int64)
+    mechanism = own.mechanism
+    one = len(distinct) == 1 and np.isfinite(distinct[0])
+    found = [own.parameter] if one else [_parameter(mechanism, float(v)) for v in distinct]
     return np.array([_margin(mechanism, p) for p in found], dtype=np.int64)[at]
 
 

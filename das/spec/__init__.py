@@ -1,8 +1,8 @@
 """A configuration is data, parsed once: unknown keys refused, all errors together, a digest on every output."""
 
-from das.model.universe import Universe
-from das.spec.parse import budget_toml, digest, dump, parse
-from das.spec.parts import METHODS
+from das.model.post_processing import METHODS
+from das.spec.parse import Spec, budget_toml, digest, dump, of_release, parse
+from das.spec.published import PublishedSpec
 from das.spec.run import RunSpec
 
-__all__ = ["METHODS", "RunSpec", "Universe", "budget_toml", "digest", "dump", "parse"]
+__all__ = ["METHODS", "PublishedSpec", "RunSpec", "Spec", "budget_toml", "digest", "dump", "of_release", "parse"]

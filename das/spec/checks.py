@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -34,7 +34,7 @@ def check(spec: RunSpec) -> None:
         if u.exact.total is not None and u.exact.total not in levels:
             raise SpecError(f"{u.exact.total!r} is not a level", where=u.key("constraints.total"),
                             remedy=f"the levels are {', '.join(levels)}")  # fmt: skip
-        _check_chain(u)
+        check_chain(u)
         _check_invariants(u, levels)
     _check_tables(spec)
     _check_letters(spec)
@@ -59,8 +59,13 @@ def _check_levels(spec: RunSpec) -> None:
     passes: list[tuple[str, Mapping[str, object]]] = [("estimation.passes", spec.estimation.passes)]
     passes += [(f"universes.{name}.estimation.passes", u.estimation.passes) for name, u in spec.own.items()]
     for table, keys in (("geography.define", spec.geography.define), *passes):
-        if extra := [k for k in keys if k not in levels and k != "default"]:
-            raise SpecError(f"{extra[0]!r} is not a level", where=table, remedy=f"the levels are {', '.join(levels)}")
+        check_keys(keys, levels, table)
+
+
+def check_keys(keys: Iterable[str], levels: Sequence[str], where: str) -> None:
+    """A table by level has levels for its keys, and perhaps ``default``."""
+    if extra := [k for k in keys if k not in levels and k != "default"]:
+        raise SpecError(f"{extra[0]!r} is not a level", where=where, remedy=f"the levels are {', '.join(levels)}")
 
 
 def _check_letters(spec: RunSpec) -> None:
@@ -74,7 +79,7 @@ def _check_letters(spec: RunSpec) -> None:
                             remedy="give it other letters")  # fmt: skip
 
 
-def _check_chain(u: Universe) -> None:
+def check_chain(u: Universe) -> None:
     """Each query of the rounding chain is finer than the next; all of them tell dwelling groups apart."""
     schema, chain = u.schema, u.chain
     try:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from difflib import get_close_matches
 from math import isfinite
 from pathlib import Path
-from typing import Any, get_origin
+from typing import Any, TypeVar, get_origin
 
 import tomli_w
 from pydantic import BaseModel, ValidationError
@@ -18,7 +18,11 @@ from das.model.budget import Plan
 from das.model.exact import LARGEST
 from das.model.kinds import KINDS, RecordKind
 from das.model.not_private import WARNING
+from das.spec.published import PublishedSpec
 from das.spec.run import RunSpec
+
+Spec = RunSpec | PublishedSpec
+Kind = TypeVar("Kind", RunSpec, PublishedSpec)
 
 #: What a specification says of one machine alone.
 _OF_A_MACHINE: Any = {"data": {"path"}, "own": {"__all__": {"data": {"path"}}}}
@@ -40,10 +44,10 @@ def parse(
 
     Raises :class:`SpecError`, once, with every fault that was found and the key of each.
     """
-    try:
-        tree = tomllib.loads(text)
-    except (ValueError, RecursionError) as error:  # an integer of 5,000 digits, brackets in brackets
-        raise SpecError(f"not valid TOML: {error}", where=where, remedy="mend that line") from None
+    tree = _tree(text, where)
+    if "published" in tree:
+        raise SpecError("this is the specification of measurements that another publisher made: there is nothing to "
+                        "measure by it", where=where, remedy="what follows measurement is das estimate --from")  # fmt: skip
     if folder is not None:
         tree["data"]["path"] = [str(folder / p) for p in tree["data"]["path"]]
     for renamed in _renamed(tree, where):
@@ -53,10 +57,32 @@ def parse(
         _override(tree, item)
     _check_numbers(tree, where)
     _one_total(tree, {item.partition("=")[0].strip() for item in overrides})
+    return _checked(RunSpec, tree, lambda spec: spec.calibrate().check(), where)
+
+
+def of_release(text: str, *, where: str, overrides: Sequence[str] = ()) -> Spec:
+    """The specification that a release has: of a run, or of measurements that another publisher made."""
+    tree = _tree(text, where)
+    if "published" not in tree:
+        return parse(text, where=where, overrides=overrides)
+    for item in overrides:
+        _override(tree, item)
+    _check_numbers(tree, where)
+    return _checked(PublishedSpec, tree, PublishedSpec.check, where)
+
+
+def _tree(text: str, where: str) -> dict[str, Any]:
     try:
-        return RunSpec.model_validate(tree).calibrate().check()
+        return tomllib.loads(text)
+    except (ValueError, RecursionError) as error:  # an integer of 5,000 digits, brackets in brackets
+        raise SpecError(f"not valid TOML: {error}", where=where, remedy="mend that line") from None
+
+
+def _checked(kind: type[Kind], tree: dict[str, Any], check: Callable[[Kind], Kind], where: str) -> Kind:
+    try:
+        return check(kind.model_validate(tree))
     except ValidationError as error:
-        faults = "\n".join(f"  {_fault(e)}" for e in error.errors())
+        faults = "\n".join(f"  {_fault(e, kind)}" for e in error.errors())
         raise SpecError(f"{error.error_count()} fault(s) in the configuration:\n{faults}", where=where) from None
     except SpecError as error:
         raise SpecError(str(error), where=where) from None
@@ -77,7 +103,7 @@ def _renamed(tree: dict[str, Any], where: str) -> Iterator[str]:
                 yield f"{where}: the universe {old!r} of tables.{name} is read as {new!r}; rename it"
 
 
-def dump(spec: RunSpec) -> str:
+def dump(spec: Spec) -> str:
     """The resolved specification as TOML, without ``data.path``: what a rerun needs, and nothing of one machine, with
     the passes that were chosen by rule. That of a seeded run begins with a comment that says so."""
     tree = spec.model_dump(mode="json", by_alias=True, exclude=_OF_A_MACHINE, exclude_none=True)
@@ -133,7 +159,7 @@ def _merge(into: dict[str, Any], tree: dict[str, Any]) -> None:
             into[key] = value
 
 
-def digest(spec: RunSpec) -> str:
+def digest(spec: Spec) -> str:
     """SHA-256 of the resolved specification."""
     return hashlib.sha256(dump(spec).encode()).hexdigest()
 
@@ -183,20 +209,20 @@ def _value(raw: str) -> Any:
     return value if isinstance(value, str | int | list | dict) else raw
 
 
-def _fault(e: Any) -> str:
+def _fault(e: Any, kind: type[BaseModel]) -> str:
     path = ".".join(str(p) for p in e["loc"])
     if e["type"] == "extra_forbidden":
-        near = get_close_matches(str(e["loc"][-1]), _known(e["loc"][:-1]), n=1)
-        hint = f"; did you mean {near[0]!r}?" if near else f"; known keys: {', '.join(_known(e['loc'][:-1]))}"
+        near = get_close_matches(str(e["loc"][-1]), _known(e["loc"][:-1], kind), n=1)
+        hint = f"; did you mean {near[0]!r}?" if near else f"; known keys: {', '.join(_known(e['loc'][:-1], kind))}"
         return f"{path}: unknown key{hint}"
     if e["type"] == "missing":
         return f"{path}: missing"
     return f"{path}: {e['msg'].removeprefix('Value error, ')}"
 
 
-def _known(path: Sequence[Any]) -> list[str]:
+def _known(path: Sequence[Any], kind: type[BaseModel]) -> list[str]:
     """The keys that a table of the specification may have."""
-    model: Any = RunSpec
+    model: Any = kind
     named = False  # the next part of the path is a name that the user chose
     for p in path:
         if named:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
@@ -15,6 +15,7 @@ from das.model.grouping import Grouping
 from das.model.kinds import PERSONS
 from das.model.mechanism import EPSILON, RHO
 from das.model.mechanisms import DISCRETE_GAUSSIAN, MECHANISMS
+from das.model.post_processing import Method
 from das.model.schema import SCHEMAS, Attribute, Schema
 from das.spec.exact import Exact
 
@@ -250,10 +251,6 @@ class Housing(Part):
     """Vacant or occupied."""
     budget: RelativeBudget
     """The housing units' own budget."""
-
-
-Method = Literal["topdown", "full-information"]
-METHODS: tuple[str, ...] = get_args(Method)
 
 
 class Estimation(Part):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from das.errors import SpecError
 from das.model.budget import Plan
@@ -18,23 +18,23 @@ def passes(
 ) -> dict[str, tuple[tuple[str, ...], ...]]:
     """The passes of each level: written out, ``default``, or by rule (:mod:`das.model.passes`)."""
     return {
-        lv: _written(lv, tuple(d.query for d in plan.at(lv)), given, where)
+        lv: written(lv, tuple(d.query for d in plan.at(lv)), given, where)
         if given.keys() & {lv, "default"} else default_passes(plan, schema, lv, root=lv == levels[0])
         for lv in levels
     }  # fmt: skip
 
 
-def _written(level: str, measured: tuple[str, ...], given: Passes, where: str) -> tuple[tuple[str, ...], ...]:
-    """``*`` is the rest."""
-    written = given.get(level, given.get("default", ()))
+def written(level: str, measured: Sequence[str], given: Passes, where: str) -> tuple[tuple[str, ...], ...]:
+    """Those of ``level`` or, where it has none of its own, ``default``; ``*`` is the rest."""
+    passes = given.get(level, given.get("default", ()))
     where = f"{where}.{level if level in given else 'default'}"
-    named = [q for p in written for q in p if q != ALL]
+    named = [q for p in passes for q in p if q != ALL]
     if unknown := [q for q in named if q not in measured and level in given]:
         raise SpecError(f"{unknown[0]!r} is not measured at {level!r}", where=where)
     if len(set(named)) != len(named):
         raise SpecError("a query occurs in two passes", where=where)
     found, seen = [], set(named)
-    for names in written:
+    for names in passes:
         full = [q for q in names if q != ALL and q in measured]
         if ALL in names:
             full += [q for q in measured if q not in seen]

@@ -11,6 +11,7 @@ from das.accounting.statement import Terms
 from das.errors import SpecError
 from das.model.budget import Neighbours
 from das.model.mechanisms import MECHANISMS
+from das.model.post_processing import PostProcessing
 from das.model.schema import Schema
 from das.model.universe import Planned
 from das.spec.checks import check
@@ -68,6 +69,13 @@ class RunSpec(Part):
             if name == u.name:
                 return u
         raise SpecError(f"there is no universe {name!r}", remedy=f"it has {', '.join(u.name for u in self.universes)}")
+
+    @cached_property
+    def after(self) -> PostProcessing:
+        """What comes after measurement."""
+        e, o = self.estimation, self.output
+        return PostProcessing(self.run.name, self.run.private, self.universes, e.method, float(e.tolerance), o.tables,
+                              o.csv, o.report)  # fmt: skip
 
     @cached_property
     def terms(self) -> Terms:

@@ -23,8 +23,9 @@ from das.model.confidential import Confidential
 from das.model.histogram import Histogram
 from das.model.result import ErrorRow, ImpossibleRow, TableRow
 from das.model.spine import Spine
+from das.model.universe import Universe
 from das.release.post import Opened, open_release
-from das.spec import RunSpec, Universe
+from das.spec import RunSpec
 from das.tables import of as tables_of
 from das.truth.histogram import upward
 from das.truth.preparation import Truth
@@ -79,7 +80,7 @@ def evaluate_run(
     blocks with areas off the spine, which joins those that the run knows, and is kept in ``evaluation/``."""
     directory = RunDirectory(run)
     opened, known = truth_of(run)
-    counts = published_of(opened, [u.name for u in opened.spec.universes])
+    counts = published_of(opened, [u.name for u in opened.after.universes])
     kept = areas_file.read(directory.errors.parent / areas_file.NAME, opened.spine)
     kinds = [*(k for k in opened.areas() if k.kind not in {x.kind for x in kept}), *kept]
     if areas is not None:
@@ -91,13 +92,13 @@ def evaluate_run(
         kept = (*(k for k in kept if k.kind != new.kind), new)
         areas_file.write(directory.errors.parent / areas_file.NAME, kept, opened.spine)
     held = Assessed(opened.spine, known, counts, kinds)
-    return assess(opened.spec, directory, held, progress or Silent())
+    return assess(opened.run, directory, held, progress or Silent())
 
 
 def published_of(release: Opened, universes: Sequence[str]) -> dict[str, dict[str, Histogram]]:
     """The published counts of every level, by universe, from the microdata of a release."""
     out = {}
-    for u in release.spec.universes:
+    for u in release.after.universes:
         if u.name in universes:
             h = microdata_reading.read(release.folder / "microdata" / u.kind.folder, u, release.spine.codes[-1])
             out[u.name] = {lv: x.open("published") for lv, x in upward(Confidential(h), release.spine).items()}
@@ -111,7 +112,7 @@ def truth_of(run: Path) -> tuple[Opened, dict[str, Truth]]:
     directory.read_manifest()
     directory.require_truth()
     opened = open_release(directory.release)
-    lowest = {u.name: truth.read(truth_path(directory, u.name)) for u in opened.spec.universes}
+    lowest = {u.name: truth.read(truth_path(directory, u.name)) for u in opened.after.universes}
     return opened, {name: upward(h, opened.spine) for name, h in lowest.items()}
 
 

@@ -21,7 +21,8 @@ from das.model.constraint import Constraint
 from das.model.histogram import Histogram
 from das.model.records import Blocks, Extract, Records, Source
 from das.model.spine import Spine
-from das.spec import RunSpec, Universe
+from das.model.universe import Universe
+from das.spec import RunSpec
 from das.spec.parts import OwnUniverse
 from das.stages import Stages
 from das.truth.histogram import histograms

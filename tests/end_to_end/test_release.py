@@ -77,7 +77,7 @@ def test_the_microdata_give_the_histogram_of_every_level(seeded: Path) -> None:
     """All 2,016 cells of all levels, as estimation hands them on."""
     opened = post.open_release(seeded / "release")
     with executor(1) as pool:
-        released, _ = post.estimate(opened, opened.spec.persons, pool, Silent())
+        released = post.estimate(opened, opened.spec.persons, pool, Silent())
     people = free.persons(seeded / "release")
     g, v, h, r = (people[c] for c in ("GQTYPE_PL", "VOTING_AGE", "CENHISP", "CENRACE"))
     cell = ((g * 2 + v - 1) * 2 + h - 1) * 63 + r - 1

@@ -98,7 +98,7 @@ def test_it_is_a_function_of_specification_spine_and_what_was_assigned(release: 
 
     opened = open_release(release)
     assigned = {u.name: opened.assigned(u.name) for u in opened.spec.universes}
-    assert dictionary.text(opened.spec, opened.spine, assigned) == (release / dictionary.NAME).read_text(
+    assert dictionary.text(opened.after, opened.spine, assigned) == (release / dictionary.NAME).read_text(
         encoding="utf-8"
     )
 

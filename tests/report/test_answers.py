@@ -63,7 +63,7 @@ def world(noise=None, mechanism=DISCRETE_GAUSSIAN) -> World:
     rng = np.random.default_rng(4)
     dense = rng.integers(0, 5, (3, TOY.cells))
     ward = Histogram.of(3, TOY.cells, *(i.ravel() for i in np.indices(dense.shape)), dense.ravel())
-    return World("persons", TOY, plan, {"Ward": ward, "Land": ward.up(np.zeros(3, int), 1)}, noise or Noise(),
+    return World("persons", TOY, plan.draws, {"Ward": ward, "Land": ward.up(np.zeros(3, int), 1)}, noise or Noise(),
                  {"Land": ("total",)}, intervals)  # fmt: skip
 
 
@@ -100,9 +100,9 @@ def test_room_is_spent_from_the_top() -> None:
 
 
 @pytest.mark.parametrize("mechanism", list(MECHANISMS.values()))
-def test_margins_are_those_of_the_plan_where_one_scale_holds(mechanism: Mechanism) -> None:
+def test_margins_are_those_of_the_noise_where_one_scale_holds(mechanism: Mechanism) -> None:
     w = world(Even(), mechanism)
-    expected = {d.query: d.margin() for d in w.plan.at("Ward")}
+    expected = {d.query: d.margin() for d in w.noise if d.level == "Ward"}
     for a in gather(SPINE, [w]).at("Ward"):
         if a.margin is not None:
             assert a.margin.tolist() == [expected[a.query]] * 3

@@ -21,7 +21,6 @@ import shutil
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -115,7 +114,8 @@ def _convert(folder: Path, draft: Path, batch: int) -> None:
     nmf.write_constraints(root, schema, spine, constraints)
     spine_file.write(draft / "spine.parquet", spine)
     name = folder.resolve().name or "published"
-    run_directory.write_text(draft / "spec.toml", _spec(name, schema, measured, constraints))
+    known = any(c.name in ("total", "joint_total") for c in constraints)
+    run_directory.write_text(draft / "spec.toml", _spec(name, schema, measured, known))
     statement.write(draft, _privacy(spine, measured, constraints, notes))
 
 
@@ -188,39 +188,28 @@ def _rows(
 # --- what a release says of itself ---------------------------------------------------------------------------
 
 
-def _spec(name: str, schema: Schema, measured: Sequence[_LevelMeasured], constraints: Sequence[Constraint]) -> str:
-    """A specification that post-processing can work by. Shares are in the ratio of the usual precisions."""
+def _spec(name: str, schema: Schema, measured: Sequence[_LevelMeasured], known: bool) -> str:
+    """A specification of what follows measurement; ``known`` if a level's totals are. It has no budget, which nobody
+    states."""
     levels = [m.level for m in measured]
-    known = [c for c in constraints if c.name in ("total", "joint_total")]
-    bounded = "true" if len(constraints) > len(known) else "false"
-    parts = {m.level: {q.name: max(1, round(1e12 / m.usual(q.name))) for q in m.queries} for m in measured}
-    sums = {level: sum(queries.values()) for level, queries in parts.items()}
-    every = sum(sums.values())
     method = "topdown" if measured[0].variances else "full-information"  # topdown would have no root to begin with
     at_once = [*(levels[:1] if known else []), levels[-1]]
     lines = [
-        "# Read off noisy measurement files as they were published, for what follows measurement. The budget is what",
-        "# their variances imply of a zCDP mechanism; data.reader is there because a specification must have one.",
+        "# Read off noisy measurement files as they were published, for what follows measurement.",
         f"run.name = {_text(name)}",
-        'data.reader = "pl94-2020"',
         f"schema.name = {_text(schema.name)}",
         f"geography.levels = [{', '.join(map(_text, levels))}]",
-        *(f"constraints.total = {_text(c.level)}" for c in known if c.name == "total"),
-        f"constraints.housing_units = {bounded}",
-        f"constraints.group_quarters = {bounded}",
         f"estimation.method = {_text(method)}",
         "[estimation.passes]",
         'default = [["total"], ["*"]]',
         *(f'{_text(level)} = [["*"]]' for level in dict.fromkeys(at_once)),
-        "[budget]",
-        f'rho = "{Fraction(every, 10**12)}"',
-        'neighbours = "bounded"',
-        "[budget.levels]",
-        *(f'{_text(level)} = "{Fraction(part, every)}"' for level, part in sums.items()),
+        "[published]",
+        'mechanism = "discrete-gaussian"',
     ]
-    for level, queries in parts.items():
-        lines.append(f"[budget.queries.{_text(level)}]")
-        lines += [f'{_text(q)} = "{Fraction(part, sums[level])}"' for q, part in queries.items()]
+    for m in measured:
+        lines.append(f"[published.variance.{_text(m.level)}]")
+        lines += [f"{_text(q.name)} = {m.usual(q.name) if q.name in m.variances else _text('unmeasured')}"
+                  for q in m.queries]  # fmt: skip
     return "\n".join(lines) + "\n"
 
 

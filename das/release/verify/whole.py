@@ -102,7 +102,7 @@ def _check_dictionary(release: Path, spec: RunSpec, assigned: dictionary.Assigne
     path = release / dictionary.NAME
     if not path.exists():
         return
-    again = dictionary.text(spec, spine_file.read(release / "spine.parquet"), assigned)
+    again = dictionary.text(spec.after, spine_file.read(release / "spine.parquet"), assigned)
     said = run_directory.read_text(path, "data dictionary")
     for i, (one, other) in enumerate(zip_longest(said.splitlines(), again.splitlines())):
         if one != other:

@@ -15,10 +15,11 @@ import pytest
 from click.testing import CliRunner
 
 from das import cli, spec
-from das.errors import UserError
+from das.errors import SpecError, UserError
 from das.files.measurements.nmf import NmfReader
 from das.files.measurements.published_layout import convert, is_published
 from das.files.release import spine as spine_file
+from das.release.post import open_release
 from tests.worlds import Worlds
 
 LEVELS = ("US", "State", "County", "Tract", "Block_Group", "Block")
@@ -217,10 +218,73 @@ def test_our_own_files_alone_give_our_own_microdata(run: Path, tmp_path: Path) -
     assert ours.levels == theirs.levels
     for a, b in zip((*ours.codes, *ours.parent), (*theirs.codes, *theirs.parent), strict=True):
         assert np.array_equal(a, b)
-    ours, theirs = (spec.parse((r / "release" / "spec.toml").read_text(), where="") for r in (run, out))
+    ours, theirs = (spec.of_release((r / "release" / "spec.toml").read_text(), where="") for r in (run, out))
     assert ours.persons.passes == theirs.persons.passes
-    assert {(d.level, d.query): pytest.approx(float(d.parameter), rel=1e-2, abs=0.05) for d in ours.persons.plan.draws} == {
-        (d.level, d.query): float(d.parameter) for d in theirs.persons.plan.draws}  # fmt: skip
+    noise = [{(n.level, n.query): float(n.parameter) for n in s.persons.noise} for s in (ours, theirs)]
+    assert noise[1] == pytest.approx(noise[0], rel=1e-2, abs=0.05)
+
+
+def test_no_budget_is_made_up_for_it(small: Path, tmp_path: Path) -> None:
+    """Nobody states what another publisher spent: post-processing needs no plan, and what needs one says so."""
+    out = estimated(published(small, tmp_path / "nmf"), tmp_path / "out")
+    written = (out / "release" / "spec.toml").read_text(encoding="utf-8")
+    tree = tomllib.loads(written)
+    assert not tree.keys() & {"budget", "data", "constraints"}
+    said = {(m["level"], m["query"]): m["variance"]["usual"] for m in privacy(out)["measured"]}
+    there = {(level, q): v for level, queries in tree["published"]["variance"].items() for q, v in queries.items()}
+    assert there == said
+    assert spec.dump(spec.of_release(written, where="")) == written
+    done = CliRunner().invoke(cli.main, ["check", str(out / "release" / "spec.toml")])
+    assert done.exit_code == 2
+    assert "another publisher" in done.output
+    opened = open_release(out / "release")
+    assert opened.after.universes[0].noise
+    with pytest.raises(UserError, match="budget is not known"):
+        _ = opened.run
+
+
+@pytest.mark.parametrize(
+    "change, word",
+    [
+        ("estimation.method=full-information", None),
+        ("estimation.method=fullinformation", "estimation.method"),
+        ("run.name=mine", "run was settled when this release was measured"),
+        ("published.mechanism=geometric", "published was settled when this release was measured"),
+        ("estimation.passes.Block=[['hhgq']]", "measured at 'Block', but in no pass"),
+        ("estimation.passes.Ward=[['*']]", "'Ward' is not a level"),
+        ("rounding.chain=['hispanic']", "does not tell the groups of 'hhgq' apart"),
+        ("budget.rho=1", "budget: unknown key"),
+    ],
+)
+def test_what_follows_measurement_can_be_changed_and_nothing_else(
+    small: Path, tmp_path: Path, change: str, word: str | None
+) -> None:
+    convert(published(small, tmp_path / "nmf"), tmp_path / "release")
+    done = CliRunner().invoke(cli.main, ["estimate", "--from", str(tmp_path / "release"), "--out", str(tmp_path / "out"),
+                                         "--set", change, "--quiet"])  # fmt: skip
+    assert done.exit_code == (0 if word is None else 2), done.output
+    assert (tmp_path / "out").exists() == (word is None)
+    if word is None:
+        assert (tmp_path / "out" / "release" / "estimates").is_dir()
+    else:
+        assert word in " ".join(done.output.split())
+
+
+@pytest.mark.parametrize("spoilt, word", [
+    (lambda text: text.replace('variance."Block"', 'variance."Ward"'), "published.variance"),
+    (lambda text: text.replace('"discrete-gaussian"', '"uniform"'), "there is no mechanism"),
+    (lambda text: text.replace('"total" =', '"totl" ='), "totl"),
+    (lambda text: text.replace('"total" =', '"total" = "none" #'), "published.variance"),
+])  # fmt: skip
+def test_a_specification_that_does_not_fit_is_refused(
+    small: Path, tmp_path: Path, spoilt: Callable[[str], str], word: str
+) -> None:
+    convert(published(small, tmp_path / "nmf"), tmp_path / "release")
+    path = tmp_path / "release" / "spec.toml"
+    path.write_text(spoilt(path.read_text(encoding="utf-8")), encoding="utf-8")
+    with pytest.raises(SpecError, match=word) as caught:
+        open_release(tmp_path / "release")
+    assert str(path) in str(caught.value)
 
 
 def test_codes_in_the_style_of_the_bureau_give_the_same_microdata(

@@ -1,0 +1,41 @@
+"""What is done with measurements: all that comes after them needs of a specification."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from das.errors import InputError
+from das.model.universe import Universe
+
+Method = Literal["topdown", "full-information"]
+METHODS: tuple[str, ...] = get_args(Method)
+
+
+@dataclass(frozen=True)
+class PostProcessing:
+    """``name`` is the run's; ``private`` says that nobody else can draw its noise again; ``universes``, persons first.
+
+    ``method`` and ``tolerance`` (persons by which a later pass may move the answers of an earlier one) are those of the
+    estimation; ``tables``, ``csv`` and ``report`` say what is written beside the microdata. Of budgets it knows nothing.
+    """
+
+    name: str
+    private: bool
+    universes: tuple[Universe, ...]
+    method: Method = "topdown"
+    tolerance: float = 0.1
+    tables: bool = True
+    csv: bool = False
+    report: bool = True
+
+    @property
+    def persons(self) -> Universe:
+        return self.universes[0]
+
+    def universe(self, name: str) -> Universe:
+        """By its name."""
+        for u in self.universes:
+            if name == u.name:
+                return u
+        raise InputError(f"there is no universe {name!r}", remedy=f"it has {', '.join(u.name for u in self.universes)}")

@@ -1,0 +1,99 @@
+"""The specification of a release whose measurements another publisher made: what follows measurement, and no more.
+
+There is no reader, for there was no input, and no budget, for nobody says what was spent. What the files show is
+written down: the queries of each level, with the variance that most units have.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Literal
+
+from pydantic import Field, field_validator
+
+from das.errors import SpecError
+from das.model.budget import QueryNoise
+from das.model.kinds import PERSONS
+from das.model.mechanisms import DISCRETE_GAUSSIAN, MECHANISMS
+from das.model.post_processing import PostProcessing
+from das.model.universe import Universe
+from das.spec.checks import check_chain, check_keys
+from das.spec.parts import Estimation, Geography, Output, Part, RoundingPart, Run, SchemaPart
+from das.spec.passes import written
+
+UNMEASURED = "unmeasured"
+
+
+class PublishedPart(Part):
+    """``[published]``: what was measured, as the files show it."""
+
+    mechanism: str = str(DISCRETE_GAUSSIAN)
+    """How the noise was made."""
+    variance: dict[str, dict[str, float | Literal["unmeasured"]]]
+    """For each level, each query that its files have, with the variance of most of its units, or ``"unmeasured"``."""
+
+    @field_validator("mechanism")
+    @classmethod
+    def _known(cls, value: str) -> str:
+        if value not in MECHANISMS:
+            raise ValueError(f"there is no mechanism {value!r}: {', '.join(MECHANISMS)}")
+        return value
+
+
+class PublishedSpec(Part):
+    """What follows measurements that somebody else published."""
+
+    run: Run
+    schema_: SchemaPart = Field(alias="schema")
+    geography: Geography
+    published: PublishedPart
+    estimation: Estimation = Estimation()
+    rounding: RoundingPart = RoundingPart()
+    output: Output = Output()
+
+    @cached_property
+    def universes(self) -> tuple[Universe, ...]:
+        """The records that the files are of, whose files bear the plain names."""
+        schema, variance, rounding = self.schema_.build(), self.published.variance, self.rounding
+        chain = rounding.chain if rounding.chain is not None else PERSONS.publication(schema).chain
+        passes = {
+            level: written(level, tuple(variance[level]), self.estimation.passes, "estimation.passes")
+            for level in self.geography.levels
+        }
+        noise = self._noise()
+        return (Universe(PERSONS, schema, passes, chain or (), chain is None, rounding.objective, noise=noise),)
+
+    def _noise(self) -> tuple[QueryNoise, ...]:
+        mechanism = MECHANISMS[self.published.mechanism]
+        return tuple(
+            QueryNoise(level, query, mechanism, mechanism.with_variance(value))
+            for level in self.geography.levels for query, value in self.published.variance[level].items()
+            if not isinstance(value, str)
+        )  # fmt: skip
+
+    @property
+    def persons(self) -> Universe:
+        return self.universes[0]
+
+    @cached_property
+    def after(self) -> PostProcessing:
+        """What comes after measurement."""
+        e, o = self.estimation, self.output
+        return PostProcessing(self.run.name, self.run.private, self.universes, e.method, float(e.tolerance), o.tables,
+                              o.csv, o.report)  # fmt: skip
+
+    def check(self) -> PublishedSpec:
+        """Build everything that parts must agree on; raises :class:`SpecError`."""
+        levels, variance = self.geography.levels, self.published.variance
+        if set(variance) != set(levels) or not all(variance.values()):
+            raise SpecError("is not a table of queries for each level", where="published.variance",
+                            remedy=f"the levels are {', '.join(levels)}")  # fmt: skip
+        for level, queries in variance.items():
+            for name in queries:
+                try:
+                    self.schema_.build().query(name)
+                except SpecError as error:
+                    raise SpecError(error.what, where=f"published.variance.{level}") from None
+        check_keys(self.estimation.passes, levels, "estimation.passes")
+        check_chain(self.persons)
+        return self
