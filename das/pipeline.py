@@ -27,14 +27,14 @@ from das.model.not_private import marked
 from das.release.estimating import Made, Outcome, certificates_json, post_process
 from das.release.post import open_release
 from das.report import html
-from das.report.answers import Key, Shown
+from das.report.answers import AnswerKey, Shown
 from das.report.facts import facts
 from das.size import Size, refuse_beyond, sizes
 from das.spec import RunSpec
 from das.stages import Stages
 from das.truth.assessment import Assessed, assess, truth_path
 from das.truth.measuring import MeasuringRecord, begin, check_configuration, check_same, measure_release
-from das.truth.preparation import Prepared, Truth, prepare
+from das.truth.preparation import Prepared, TrueHistograms, prepare
 from das.version import __version__
 
 
@@ -158,7 +158,9 @@ def finish(
     return Outcome(directory, rows, stages.seconds, private=measured.private)
 
 
-def _true_answers(spec: RunSpec, shown: Shown, known: Mapping[str, Truth]) -> dict[Key, NDArray[np.int64]]:
+def _true_answers(
+    spec: RunSpec, shown: Shown, known: Mapping[str, TrueHistograms]
+) -> dict[AnswerKey, NDArray[np.int64]]:
     """The truth beside everything that the report shows of the release."""
     schemas = {u.name: u.schema for u in spec.universes}
     true = {(u, level): h.open("for the report in confidential/") for u, hs in known.items() for level, h in hs.items()}

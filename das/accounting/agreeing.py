@@ -42,13 +42,13 @@ from das.model.kinds import kind_of
 from das.model.schema import Schema
 
 #: Counts that are published exactly: level and query.
-Exact = Sequence[tuple[str, str]]
+ExactQueries = Sequence[tuple[str, str]]
 
 ANY = "guarantee"
 AGREEING = "guarantee_of_neighbours_that_agree"
 
 
-def free(draws: Iterable[Draw], exact: Exact, schema: Schema, levels: Sequence[str]) -> list[Draw]:
+def free(draws: Iterable[Draw], exact: ExactQueries, schema: Schema, levels: Sequence[str]) -> list[Draw]:
     """The draws that neighbours which agree on ``exact`` can still differ in."""
     return [d for d in draws if not any(_fixes(level, query, d, schema, levels) for level, query in exact)]
 
@@ -59,7 +59,7 @@ def _fixes(level: str, query: str, draw: Draw, schema: Schema, levels: Sequence[
     return above and schema.query(draw.query).sums(schema.query(query))
 
 
-def definitions(neighbours: Neighbours, exact: Mapping[str, Exact]) -> dict[str, str]:
+def definitions(neighbours: Neighbours, exact: Mapping[str, ExactQueries]) -> dict[str, str]:
     """Who the neighbours of each guarantee of a statement are, in words. That of neighbours which agree is left out
     where there are none."""
     bounded = neighbours is Neighbours.BOUNDED
@@ -77,7 +77,7 @@ def definitions(neighbours: Neighbours, exact: Mapping[str, Exact]) -> dict[str,
     return out
 
 
-def _named(exact: Mapping[str, Exact]) -> str:
+def _named(exact: Mapping[str, ExactQueries]) -> str:
     every = [
         f"{query} of {kind_of(universe).records} at {level} and above"
         for universe, es in exact.items()

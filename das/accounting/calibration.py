@@ -10,7 +10,7 @@ from typing import Literal
 from scipy.optimize import brentq
 
 from das.accounting import gaussian
-from das.accounting.draws import Composition, Draws, Exact, compositions, exact
+from das.accounting.draws import Composition, Draws, Exactly, compositions, exact
 from das.accounting.profile import PrivacyProfile, checked_delta, log_of
 from das.accounting.profile import epsilon as epsilon_at
 from das.accounting.zcdp import tight
@@ -23,8 +23,8 @@ BITS = 40
 
 def calibrate(
     draws: Draws | Composition,
-    epsilon: Exact,
-    delta: Exact,
+    epsilon: Exactly,
+    delta: Exactly,
     method: Calibration = "exact",
 ) -> Fraction:
     """A factor f such that draws with every variance times f have at most ``epsilon`` at ``delta``, and just so.

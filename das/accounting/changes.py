@@ -26,7 +26,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import combinations_with_replacement
 
-from das.accounting.agreeing import Exact, free
+from das.accounting.agreeing import ExactQueries, free
 from das.accounting.draws import Differing, differing
 from das.model.budget import Draw, UnitPath, through
 from das.model.schema import Schema
@@ -52,7 +52,11 @@ class Change:
 
 
 def changes(
-    draws: Sequence[Draw], schema: Schema, levels: Sequence[str], exact: Exact = (), paths: Sequence[UnitPath] = ()
+    draws: Sequence[Draw],
+    schema: Schema,
+    levels: Sequence[str],
+    exact: ExactQueries = (),
+    paths: Sequence[UnitPath] = (),
 ) -> list[Change]:
     """The whole record, and that within one unit of each level whose totals are ``exact``; each attribute, each product
     of attributes that a query names, all of them; then moves, within each level but the lowest, root first. Of moves between several paths, each line is about the worst."""

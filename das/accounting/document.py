@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, Self, TypeAlias
 
 from pydantic import Field, SerializeAsAny, model_validator
 
-from das.accounting.fields import By, BySome, Count, Delta, Exact, Loss, Many, Positive, Section, Some
+from das.accounting.fields import By, BySome, Count, Delta, Loss, Many, Positive, Section, Some, StatedFraction
 
 #: What a statement of this version names as its ``format``.
 FORMAT = "das-privacy-statement/1"
@@ -34,27 +34,27 @@ class Epsilons(Section):
 class Promise(Section):
     """Of one universe, or of all together: its exact cost."""
 
-    cost: Exact
+    cost: StatedFraction
 
 
 class Zcdp(Promise):
     """The implied epsilon is sqrt(2 rho); ``epsilon`` at several deltas, the largest first."""
 
-    cost: Exact = Field(alias="rho")
+    cost: StatedFraction = Field(alias="rho")
     implied_epsilon: Loss
     epsilon: Some[Epsilons]
 
 
 class Pure(Promise):
-    cost: Exact = Field(alias="epsilon")
+    cost: StatedFraction = Field(alias="epsilon")
     delta: Literal["0"]
 
 
 class Spending(Section):
     """Where the budget of a universe goes, both ways exactly."""
 
-    levels: By[Exact]
-    queries: By[Exact]
+    levels: By[StatedFraction]
+    queries: By[StatedFraction]
 
 
 class StatedChange(Section):
@@ -63,11 +63,11 @@ class StatedChange(Section):
     kind: Literal["record", "attributes", "place"]
     what: str
     says: str
-    cost: Exact
+    cost: StatedFraction
 
 
 class ZcdpChange(StatedChange):
-    cost: Exact = Field(alias="rho")
+    cost: StatedFraction = Field(alias="rho")
     delta: Delta
     pld: Annotated[tuple[Loss, Loss], Field(strict=False)]
     tight: Loss = Field(alias="zcdp-tight")
@@ -75,7 +75,7 @@ class ZcdpChange(StatedChange):
 
 
 class PureChange(StatedChange):
-    cost: Exact = Field(alias="epsilon")
+    cost: StatedFraction = Field(alias="epsilon")
 
 
 class Aim(Section):
@@ -177,7 +177,7 @@ class Account(Promises):
 
     mechanism: str
     neighbours: Literal["bounded", "unbounded"]
-    totals: By[Exact]
+    totals: By[StatedFraction]
     spending: By[Spending]
     changes: By[Many[Any]]
     target: Aim | None = None
@@ -197,7 +197,7 @@ class GaussianAccount(Account):
     guarantee: BySome[Zcdp]
     agreeing: BySome[Zcdp] | None = Field(default=None, alias="guarantee_of_neighbours_that_agree")
     mechanism: Literal["discrete-gaussian"]
-    totals: By[Exact] = Field(alias="rho")
+    totals: By[StatedFraction] = Field(alias="rho")
     changes: By[Some[ZcdpChange]]
 
 
@@ -205,7 +205,7 @@ class GeometricAccount(Account):
     guarantee: BySome[Pure]
     agreeing: BySome[Pure] | None = Field(default=None, alias="guarantee_of_neighbours_that_agree")
     mechanism: Literal["geometric"]
-    totals: By[Exact] = Field(alias="epsilon")
+    totals: By[StatedFraction] = Field(alias="epsilon")
     changes: By[Some[PureChange]]
 
 

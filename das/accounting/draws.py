@@ -33,7 +33,7 @@ from das.model.ledger import Event, Ledger
 from das.model.mechanism import Mechanism
 from das.model.mechanisms import DISCRETE_GAUSSIAN
 
-Exact = Fraction | int | str
+Exactly = Fraction | int | str
 #: How many answers with noise of a mechanism and parameter differ by 1 between two data sets.
 DrawCounts = Mapping[tuple[Mechanism, Fraction], int]
 #: The same for each of the changes that are meant, one of which it is.
@@ -129,7 +129,7 @@ def pure(draws: Plan | Ledger | Iterable[Event]) -> Fraction:
     return draws.cost if isinstance(draws, Plan | Ledger) else total(draws)
 
 
-def exact(value: Exact, name: str) -> Fraction:
+def exact(value: Exactly, name: str) -> Fraction:
     """``value`` as a fraction. Floats raise ``TypeError``: the guarantee depends on the number."""
     if isinstance(value, bool) or not isinstance(value, Fraction | int | str):
         raise TypeError(f'{name} is a {type(value).__name__}: give a Fraction, an int, or a string such as "1e-10"')

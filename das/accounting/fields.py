@@ -62,8 +62,10 @@ def _schema(pattern: str, says: str) -> WithJsonSchema:
     return WithJsonSchema({"type": "string", "pattern": f"^({pattern})$", "description": says})
 
 
-Exact = Annotated[Fraction, PlainValidator(_exact), PlainSerializer(str), _schema(_NUMBER, "an exact fraction")]
-Positive = Annotated[Exact, AfterValidator(_positive)]
+StatedFraction = Annotated[
+    Fraction, PlainValidator(_exact), PlainSerializer(str), _schema(_NUMBER, "an exact fraction")
+]
+Positive = Annotated[StatedFraction, AfterValidator(_positive)]
 Delta = Annotated[
     Fraction, PlainValidator(_delta), AfterValidator(_positive), PlainSerializer(decimal),
     _schema(f"{_NUMBER}|{_POWER}", "an exact fraction, or a power of ten"),

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from itertools import combinations_with_replacement
 
-from das.accounting.draws import Composition, Draws, Exact
+from das.accounting.draws import Composition, Draws, Exactly
 from das.accounting.profile import epsilon
 
 
 def worst_pair(
-    paths: Mapping[str, Draws | Composition], delta: Exact, *, certify: bool = False
+    paths: Mapping[str, Draws | Composition], delta: Exactly, *, certify: bool = False
 ) -> tuple[tuple[str, str], tuple[float, float]]:
     """The pair of paths between which replacing one record costs most, and an interval of that epsilon.
 

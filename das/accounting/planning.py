@@ -24,7 +24,7 @@ from das.model.schema import Schema
 #: Significant digits of a cost that was found.
 DIGITS = 4
 
-Place = tuple[str, str]  #: level and query
+LevelQuery = tuple[str, str]  #: level and query
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Option:
 
 
 def options(
-    plan: Plan, schema: Schema, margins: Mapping[Place, int], added: Mapping[Place, Fraction], coverage: float
+    plan: Plan, schema: Schema, margins: Mapping[LevelQuery, int], added: Mapping[LevelQuery, Fraction], coverage: float
 ) -> list[Option]:
     """The plan as it is, and its alternatives: with each draw of ``margins`` as cheap as its margin allows, and the
     draws of ``added`` at their costs (on top of what it costs, where a query is measured already); the same squeezed
@@ -110,9 +110,9 @@ def _draw(plan: Plan, schema: Schema, level: str, query: str) -> Draw:
     raise SpecError("the plan has no such draw", where=f"{level}:{query}", remedy=known)
 
 
-def _added(plan: Plan, schema: Schema, added: Mapping[Place, Fraction]) -> dict[Place, Fraction]:
+def _added(plan: Plan, schema: Schema, added: Mapping[LevelQuery, Fraction]) -> dict[LevelQuery, Fraction]:
     """What is to be added, each at a level of the plan; a query that is measured there has the plan's spelling."""
-    out: dict[Place, Fraction] = {}
+    out: dict[LevelQuery, Fraction] = {}
     for (level, query), cost in added.items():
         where, groupings = f"{level}:{query}", schema.query(query).groupings
         if not plan.at(level):
@@ -125,11 +125,11 @@ def _added(plan: Plan, schema: Schema, added: Mapping[Place, Fraction]) -> dict[
     return out
 
 
-def _sum(costs: Mapping[Place, Fraction], more: Mapping[Place, Fraction]) -> dict[Place, Fraction]:
+def _sum(costs: Mapping[LevelQuery, Fraction], more: Mapping[LevelQuery, Fraction]) -> dict[LevelQuery, Fraction]:
     return {place: costs.get(place, Fraction(0)) + more.get(place, Fraction(0)) for place in {**costs, **more}}
 
 
-def _plan(like: Plan, costs: Mapping[Place, Fraction]) -> Plan:
+def _plan(like: Plan, costs: Mapping[LevelQuery, Fraction]) -> Plan:
     """A plan of these costs, level by level."""
     levels = dict.fromkeys(d.level for d in like.draws)
     ordered = [(place, cost) for level in levels for place, cost in costs.items() if place[0] == level]

@@ -20,12 +20,12 @@ from scipy.optimize import brentq
 from das.accounting import gaussian
 from das.accounting.atoms import Atoms
 from das.accounting.contour import NODES, UNIT, Contour, LogDelta
-from das.accounting.draws import Composition, Draws, Exact, compositions, exact
+from das.accounting.draws import Composition, Draws, Exactly, compositions, exact
 from das.accounting.faint import Faint, split
 from das.accounting.zcdp import bun_steinke, bun_steinke_delta, tight, tight_delta
 
 Conversion = Literal["zcdp-tight", "zcdp-bun-steinke"]
-Method = Literal["pld"] | Conversion
+EpsilonMethod = Literal["pld"] | Conversion
 METHODS = ("pld", "zcdp-tight", "zcdp-bun-steinke")
 #: Beyond this rho, losses are too far apart for the sums here, and no epsilon protects anybody: intervals then run from
 #: 0 to the tight conversion.
@@ -128,14 +128,14 @@ class PrivacyProfile:
 
 @overload
 def epsilon(
-    draws: Draws | Composition, delta: Exact, method: Literal["pld"] = ..., *, certify: bool = ...
+    draws: Draws | Composition, delta: Exactly, method: Literal["pld"] = ..., *, certify: bool = ...
 ) -> tuple[float, float]: ...
 @overload
-def epsilon(draws: Draws | Composition, delta: Exact, method: Conversion) -> float: ...
+def epsilon(draws: Draws | Composition, delta: Exactly, method: Conversion) -> float: ...
 
 
 def epsilon(
-    draws: Draws | Composition, delta: Exact, method: Method = "pld", *, certify: bool = False
+    draws: Draws | Composition, delta: Exactly, method: EpsilonMethod = "pld", *, certify: bool = False
 ) -> float | tuple[float, float]:
     r"""Epsilon at ``delta``: the smallest with which the draws are (epsilon, delta)-differentially private.
 
@@ -163,7 +163,7 @@ def epsilon(
 
 
 def curve(
-    draws: Draws | Composition, deltas: Iterable[Exact], method: Method = "pld", *, certify: bool = False
+    draws: Draws | Composition, deltas: Iterable[Exactly], method: EpsilonMethod = "pld", *, certify: bool = False
 ) -> list[tuple[float, float]]:
     """The intervals of :func:`epsilon` at several deltas, in their order; neighbouring ones share their nodes."""
     if method != "pld":
@@ -185,14 +185,14 @@ def _curve(composition: Composition, ds: Sequence[Fraction], certify: bool) -> l
 
 @overload
 def delta(
-    draws: Draws | Composition, epsilon: Exact, method: Literal["pld"] = ..., *, certify: bool = ...
+    draws: Draws | Composition, epsilon: Exactly, method: Literal["pld"] = ..., *, certify: bool = ...
 ) -> tuple[float, float]: ...
 @overload
-def delta(draws: Draws | Composition, epsilon: Exact, method: Conversion) -> float: ...
+def delta(draws: Draws | Composition, epsilon: Exactly, method: Conversion) -> float: ...
 
 
 def delta(
-    draws: Draws | Composition, epsilon: Exact, method: Method = "pld", *, certify: bool = False
+    draws: Draws | Composition, epsilon: Exactly, method: EpsilonMethod = "pld", *, certify: bool = False
 ) -> float | tuple[float, float]:
     """Delta at ``epsilon`` >= 0, by the methods of :func:`epsilon`; give an epsilon on the lattice of the losses as
     the exact fraction that it is. Below 1e-300 bounds end at 0 and 1e-300.
@@ -234,7 +234,7 @@ def _floats(at: LogDelta) -> tuple[float, float]:
     return low, min(1.0, exp(max(at.high, -690.0) + slack * (1 - max(at.high, -690.0))))
 
 
-def checked_delta(value: Exact) -> Fraction:
+def checked_delta(value: Exactly) -> Fraction:
     d = exact(value, "delta")
     if not 0 < d < 1:
         raise ValueError(f"delta is {value}, not between 0 and 1")

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from das.accounting.agreeing import AGREEING, ANY, Exact, definitions, free
+from das.accounting.agreeing import AGREEING, ANY, ExactQueries, definitions, free
 from das.accounting.changes import changes
 from das.accounting.document import (
     FORMAT,
@@ -67,7 +67,7 @@ class Terms:
     delta: Fraction
     levels: Sequence[str]
     schemas: Mapping[str, Schema]
-    exact: Mapping[str, Exact]
+    exact: Mapping[str, ExactQueries]
     target: Target | None = None
     paths: Mapping[str, Sequence[UnitPath]] = field(default_factory=dict)
 

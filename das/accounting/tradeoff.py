@@ -24,14 +24,14 @@ from math import exp, sqrt
 from scipy.optimize import minimize_scalar
 
 from das.accounting.contour import UNIT
-from das.accounting.draws import Composition, Draws, Exact, compositions, exact
+from das.accounting.draws import Composition, Draws, Exactly, compositions, exact
 from das.accounting.profile import PrivacyProfile, log_of
 
 #: Losses listed on either side of the highest point, at most.
 SIDE = 8
 
 
-def tradeoff(draws: Draws | Composition, alphas: Iterable[Exact]) -> list[tuple[float, float]]:
+def tradeoff(draws: Draws | Composition, alphas: Iterable[Exactly]) -> list[tuple[float, float]]:
     """Intervals that hold f(alpha), for alphas in [0, 1]; some 1e-13 wide (absolute).
 
     >>> [(low, high)] = tradeoff([(Fraction(50), 10)], ["0.05"])

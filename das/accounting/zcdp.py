@@ -16,10 +16,10 @@ from math import exp, log, log1p, sqrt
 
 from scipy.optimize import minimize_scalar
 
-Number = Fraction | int
+Rational = Fraction | int
 
 
-def _checked(rho: Number, delta: Number) -> tuple[float, float]:
+def _checked(rho: Rational, delta: Rational) -> tuple[float, float]:
     if rho < 0:
         raise ValueError(f"rho is {rho}, not >= 0")
     if not 0 < delta < 1:
@@ -28,7 +28,7 @@ def _checked(rho: Number, delta: Number) -> tuple[float, float]:
     return float(rho), log(d.denominator) - log(d.numerator)
 
 
-def bun_steinke(rho: Number, delta: Number) -> float:
+def bun_steinke(rho: Rational, delta: Rational) -> float:
     """Epsilon at ``delta``, by the simple conversion.
 
     >>> round(bun_steinke(Fraction(293764, 114921), Fraction(1, 10**10)), 4)
@@ -38,7 +38,7 @@ def bun_steinke(rho: Number, delta: Number) -> float:
     return r + 2 * sqrt(r * log_inverse)
 
 
-def tight(rho: Number, delta: Number) -> float:
+def tight(rho: Rational, delta: Rational) -> float:
     """Epsilon at ``delta``, by the tight conversion.
 
     >>> round(tight(Fraction(293764, 114921), Fraction(1, 10**10)), 4)
@@ -58,14 +58,14 @@ def tight(rho: Number, delta: Number) -> float:
     return max(0.0, float(best.fun))
 
 
-def bun_steinke_delta(rho: Number, epsilon: Number) -> float:
+def bun_steinke_delta(rho: Rational, epsilon: Rational) -> float:
     """The inverse of :func:`bun_steinke`: exp(-(epsilon - rho)^2 / 4 rho), and 1 up to epsilon = rho."""
     if rho == 0:
         return 0.0
     return exp(-(max(0.0, float(epsilon - rho)) ** 2) / (4 * float(rho)))
 
 
-def tight_delta(rho: Number, epsilon: Number) -> float:
+def tight_delta(rho: Rational, epsilon: Rational) -> float:
     r"""Delta at ``epsilon``: :math:`\inf_{\alpha > 1} e^{(\alpha - 1)(\alpha\rho - \varepsilon)} (1 - 1/\alpha)^\alpha/(\alpha - 1)`,
     the inverse of :func:`tight` (Canonne, Kamath and Steinke 2020, corollary 13)."""
     if rho == 0:
@@ -81,6 +81,6 @@ def tight_delta(rho: Number, epsilon: Number) -> float:
     return min(1.0, exp(float(best.fun)))
 
 
-def implied(rho: Number) -> float:
+def implied(rho: Rational) -> float:
     """sqrt(2 rho): the epsilon of a pure mechanism with the same rho (Kazan and Reiter 2022, section 2)."""
     return sqrt(2 * float(rho))

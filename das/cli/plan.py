@@ -13,7 +13,7 @@ import click
 
 from das.accounting.codec import plain
 from das.accounting.guarantee import DELTAS, guarantee, record
-from das.accounting.planning import Option, Place, least_cost, normal_cost, options
+from das.accounting.planning import LevelQuery, Option, least_cost, normal_cost, options
 from das.cli.console import console, options_table
 from das.cli.options import config_argument, exact_option, guarded, json_option, load, warn_of
 from das.errors import SpecError, UserError
@@ -95,10 +95,10 @@ def plan(
         click.echo(p["says"])
 
 
-def _wishes(option: str, texts: Sequence[str], spec: RunSpec, universe: Planned) -> list[tuple[str, Place, str]]:
+def _wishes(option: str, texts: Sequence[str], spec: RunSpec, universe: Planned) -> list[tuple[str, LevelQuery, str]]:
     """The text of each wish, the level and query that it names, and its value."""
     levels, plan = spec.geography.levels, universe.plan
-    out: list[tuple[str, Place, str]] = []
+    out: list[tuple[str, LevelQuery, str]] = []
     for text in texts:
         place, equals, value = text.rpartition("=")
         level, colon, query = place.partition(":")
@@ -121,7 +121,7 @@ def _whole(value: str, text: str) -> int:
     return int(value)
 
 
-def _price(plan: Plan, place: Place, most: int, coverage: float) -> dict[str, Any]:
+def _price(plan: Plan, place: LevelQuery, most: int, coverage: float) -> dict[str, Any]:
     """What a margin of error costs, and what it would by the convention of SafeTab-P."""
     cost = least_cost(plan.mechanism, plan.neighbours, most, coverage)
     currency = plan.mechanism.currency

@@ -18,7 +18,7 @@ from das.model.histogram import Histogram
 from das.model.result import ImpossibleRow
 from das.model.universe import Universe
 
-Counts = NDArray[np.int64]
+Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
 
@@ -26,11 +26,11 @@ Flags = NDArray[np.bool_]
 class _Lowest(Closed):
     """What is counted of each lowest unit; ``None`` where the run does not say."""
 
-    persons: Counts
-    adults: Counts | None
-    household: Counts | None
-    occupied: Counts | None
-    housing: Counts | None
+    persons: Ints
+    adults: Ints | None
+    household: Ints | None
+    occupied: Ints | None
+    housing: Ints | None
 
 
 def impossible(

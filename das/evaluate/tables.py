@@ -23,7 +23,7 @@ from das.model.result import TableRow
 from das.model.spine import Spine
 from das.tables import Table
 
-Counts = NDArray[np.int64]
+Ints = NDArray[np.int64]
 
 REASON = "the published tables are compared with those of the truth, for confidential/ only"
 #: Size classes of a characteristic: by its own true count.
@@ -62,7 +62,7 @@ def evaluate_tables(
     return rows
 
 
-def _batches(table: Table, true: Histogram, out: Histogram) -> Iterator[tuple[Counts, Counts]]:
+def _batches(table: Table, true: Histogram, out: Histogram) -> Iterator[tuple[Ints, Ints]]:
     step = max(1, BATCH // len(table.columns))
     for a in range(0, true.units, step):
         b = min(a + step, true.units)
@@ -72,7 +72,7 @@ def _batches(table: Table, true: Histogram, out: Histogram) -> Iterator[tuple[Co
 class _Metrics:
     """Sums over the geographies of a kind, ``(measures, columns, classes)``, in the order of :func:`_summed`."""
 
-    def __init__(self, table: Table, geography: str, whole: tuple[Counts, Counts]) -> None:
+    def __init__(self, table: Table, geography: str, whole: tuple[Ints, Ints]) -> None:
         self.table, self.geography, self.whole = table, geography, whole
         self.n = 0
         self.first = np.array(_PLACE if geography == "Place" else _POPULATION)
@@ -80,7 +80,7 @@ class _Metrics:
         self.by_population = np.zeros((MEASURES, 1, len(self.first)))
         self.shares = np.zeros(len(table.columns))
 
-    def add(self, true: Counts, out: Counts) -> None:
+    def add(self, true: Ints, out: Ints) -> None:
         """``(geographies, columns)``. Where both are 0 nothing but their number counts."""
         self.n += len(true)
         at = np.flatnonzero((true != 0) | (out != 0))
@@ -119,7 +119,7 @@ class _Metrics:
 MEASURES = 10
 
 
-def _summed(column: Counts, t: Counts, e: Counts, first: Counts, columns: int) -> NDArray[np.float64]:
+def _summed(column: Ints, t: Ints, e: Ints, first: Ints, columns: int) -> NDArray[np.float64]:
     """By column and class of ``t``: N; sums of |e|, e^2, |r|, r, t, e; how many r are from 2 to 5 percent, how many
     beyond 5, how many e beyond 200."""
     key = column * len(first) + np.searchsorted(first, t, side="right") - 1

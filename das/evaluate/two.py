@@ -17,11 +17,11 @@ from das.model.result import DifferenceRow, ErrorRow, TwoErrorsRow
 from das.model.schema import Schema
 from das.model.spine import Spine
 
-Counts = Mapping[str, Histogram]
+Histograms = Mapping[str, Histogram]
 
 
 def differences(
-    a: Counts, b: Counts, spine: Spine, schema: Schema, queries: Mapping[str, Sequence[str]]
+    a: Histograms, b: Histograms, spine: Spine, schema: Schema, queries: Mapping[str, Sequence[str]]
 ) -> Iterator[DifferenceRow]:
     """For each level and query, how the counts ``b`` differ from ``a``. Needs no truth."""
     for level, query in _each(spine, schema, queries):
@@ -35,8 +35,8 @@ def differences(
 
 def errors_of_two(
     truth: Mapping[str, Confidential[Histogram]],
-    a: Counts,
-    b: Counts,
+    a: Histograms,
+    b: Histograms,
     spine: Spine,
     schema: Schema,
     queries: Mapping[str, Sequence[str]],

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\]:,]|[^\s{}\[\]:,"]+')
 
-Key = str | int
+RecordKey = str | int
 
 
-def line_of(text: str, path: tuple[Key, ...]) -> int:
+def line_of(text: str, path: tuple[RecordKey, ...]) -> int:
     """The line, from 1, on which the value at ``path`` (keys and indices) begins; where there is none, that of
     the longest part of the path that is there. ``text`` is valid JSON.
 
@@ -22,9 +22,9 @@ def line_of(text: str, path: tuple[Key, ...]) -> int:
     return text.count("\n", 0, found[max(found, key=len)]) + 1
 
 
-def _values(text: str) -> Iterator[tuple[tuple[Key, ...], int]]:
+def _values(text: str) -> Iterator[tuple[tuple[RecordKey, ...], int]]:
     """Every value, as its path and its offset, in order."""
-    path: list[Key] = []
+    path: list[RecordKey] = []
     open_: list[str] = []
     key_next = False
     for token in _TOKEN.finditer(text):

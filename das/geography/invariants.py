@@ -30,8 +30,8 @@ from das.model.query import Query
 from das.model.schema import Schema
 from das.model.spine import Spine
 
-Counts = NDArray[np.int64]
-Known = tuple[str, Query, Counts]
+Ints = NDArray[np.int64]
+KnownQuery = tuple[str, Query, Ints]
 
 
 def crossing(queries: Sequence[Query]) -> tuple[Query, Query] | None:
@@ -39,13 +39,13 @@ def crossing(queries: Sequence[Query]) -> tuple[Query, Query] | None:
     return next(((a, b) for i, a in enumerate(queries) for b in queries[:i] if not (a.sums(b) or b.sums(a))), None)
 
 
-def exact_bounds(schema: Schema, spine: Spine, known: Sequence[Known]) -> dict[str, Bounds]:
+def exact_bounds(schema: Schema, spine: Spine, known: Sequence[KnownQuery]) -> dict[str, Bounds]:
     """``known``: level, query, and its answers ``(units, answers)``. Raises :class:`InputError` where queries cross, or
     what is known of one contradicts another."""
     if (odd := crossing([q for _, q, _ in known])) is not None:
         raise InputError(f"{odd[0].name!r} and {odd[1].name!r} are both known, and cross", where="constraints")
     out: dict[str, Bounds] = {}
-    finest: tuple[Query, Counts] | None = None
+    finest: tuple[Query, Ints] | None = None
     for depth in range(len(spine) - 1, -1, -1):
         level, units = spine.levels[depth], len(spine.codes[depth])
         if finest is not None:
@@ -66,7 +66,7 @@ def exact_bounds(schema: Schema, spine: Spine, known: Sequence[Known]) -> dict[s
 
 
 def known_bounds(
-    schema: Schema, spine: Spine, known: Sequence[Known], low_high: tuple[Counts, Counts] | None = None
+    schema: Schema, spine: Spine, known: Sequence[KnownQuery], low_high: tuple[Ints, Ints] | None = None
 ) -> dict[str, Bounds]:
     """Bounds of every level from all that is known: counts of queries, and bounds on the dwellings of the lowest units
     (:func:`das.geography.bounds.lowest`), beside which only totals can be: those of the lowest level, for those above are
@@ -80,7 +80,7 @@ def known_bounds(
     return bounds(schema, spine, low_high, None if lowest is None else totals[lowest], lowest)
 
 
-def _summed(fine: tuple[Query, Counts], coarse: Query) -> Counts:
+def _summed(fine: tuple[Query, Ints], coarse: Query) -> Ints:
     home = np.zeros(fine[0].answers, dtype=np.intp)
     home[fine[0].index] = coarse.index
     out = np.zeros((coarse.answers, len(fine[1])), dtype=np.int64)
@@ -88,7 +88,7 @@ def _summed(fine: tuple[Query, Counts], coarse: Query) -> Counts:
     return out.T
 
 
-def _at(schema: Schema, units: int, known: tuple[Query, Counts] | None) -> Bounds:
+def _at(schema: Schema, units: int, known: tuple[Query, Ints] | None) -> Bounds:
     if known is None:
         free = np.zeros((units, 1), dtype=np.int64)
         return Bounds(np.zeros(schema.cells, dtype=np.intp), free, free + NO_LIMIT, None, schema.possible)

@@ -27,7 +27,7 @@ from das.files.run.run_directory import (
     RunDirectory,
     check_sweep,
     create_private,
-    digest,
+    file_digest,
     read_json,
     write_json,
     write_text,
@@ -249,7 +249,7 @@ def _shared(runs: Sequence[_Run]) -> dict[str, str]:
     out = {}
     for run in sorted(runs, key=lambda r: took[r.directory.root.name]):
         name = run.directory.root.name
-        key = (run.noise, digest(run.directory.ledger))
+        key = (run.noise, file_digest(run.directory.ledger))
         if took[name] and key in stands:
             out[name] = stands[key]
         stands.setdefault(key, name)

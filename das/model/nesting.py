@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from das.errors import InputError
 
 Codes = NDArray[np.str_]
-Numbers = NDArray[np.int64]
+Indices = NDArray[np.int64]
 
 
-def nested(levels: Sequence[str], codes: Sequence[Codes]) -> tuple[tuple[Codes, ...], tuple[Numbers, ...], Numbers]:
+def nested(levels: Sequence[str], codes: Sequence[Codes]) -> tuple[tuple[Codes, ...], tuple[Indices, ...], Indices]:
     """``codes[l]``, of shape ``(places,)``, is the code of each place at level ``l``, root first; places may be listed in
     any order, and several may be in one lowest unit.
 
@@ -24,7 +24,7 @@ def nested(levels: Sequence[str], codes: Sequence[Codes]) -> tuple[tuple[Codes, 
         _check_codes(name, code)
     order = np.lexsort(codes[::-1])
     units: list[Codes] = []
-    parents: list[Numbers] = []
+    parents: list[Indices] = []
     above = np.zeros(len(order), dtype=np.int64)
     for name, code in zip(levels, codes, strict=True):
         here = code[order]

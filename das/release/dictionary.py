@@ -105,10 +105,10 @@ def entries(after: PostProcessing, spine: Spine, assigned: Assigned) -> list[Dic
     return out
 
 
-Line = tuple[str, str, str, str, str]
+LineParts = tuple[str, str, str, str, str]
 
 
-def _schema(u: Universe) -> Iterator[Line]:
+def _schema(u: Universe) -> Iterator[LineParts]:
     schema = u.schema
     for a in schema.attributes:
         yield "attribute", "", a.name, "", a.title
@@ -120,20 +120,20 @@ def _schema(u: Universe) -> Iterator[Line]:
         yield "query", "", "", query, schema.query(query).title
 
 
-def _measurements(u: Universe) -> Iterator[Line]:
+def _measurements(u: Universe) -> Iterator[LineParts]:
     file = f"{u.kind.file('nmf')}/*.parquet"
     yield "file", file, "", "", f"noisy measurements of {u.records}, and what is published exactly of them"
     yield from _answers(file, u.schema, NMF)
 
 
-def _estimates(u: Universe) -> Iterator[Line]:
+def _estimates(u: Universe) -> Iterator[LineParts]:
     file = f"{u.kind.file('estimates')}/*.parquet"
     yield "file", file, "", "", f"unbiased estimates of {u.records} from all measurements together"
     said = {c: NMF[c] for c in ("geocode", "query_name", "query_shape", "value")}
     yield from _answers(file, u.schema, said | {"standard_error": "standard error of each estimate"})
 
 
-def _answers(file: str, schema: Schema, columns: dict[str, str]) -> Iterator[Line]:
+def _answers(file: str, schema: Schema, columns: dict[str, str]) -> Iterator[LineParts]:
     yield from (("column", file, name, "", says) for name, says in columns.items())
     for a in schema.attributes:
         yield "column", file, a.name, "", f"how {a.title} is grouped"
@@ -141,7 +141,7 @@ def _answers(file: str, schema: Schema, columns: dict[str, str]) -> Iterator[Lin
         yield from (("code", file, a.name, code, says) for code, says in (*AXES, *views))
 
 
-def _microdata(u: Universe, spine: Spine, after: PostProcessing) -> Iterator[Line]:
+def _microdata(u: Universe, spine: Spine, after: PostProcessing) -> Iterator[LineParts]:
     plan, says = layout(u.microdata, spine.codes[-1], ""), {**SAYS, **u.microdata.says}
     coded = {c.name: c for c in plan.columns}
     for file in (
@@ -163,7 +163,7 @@ def _microdata(u: Universe, spine: Spine, after: PostProcessing) -> Iterator[Lin
                 yield from (("code", file, name, code, x) for code, x in zip(column.values, labels, strict=True))
 
 
-def _tables(u: Universe, spine: Spine, made_up: Mapping[str, str], private: bool) -> Iterator[Line]:
+def _tables(u: Universe, spine: Spine, made_up: Mapping[str, str], private: bool) -> Iterator[LineParts]:
     places = {c for level in spine.levels for c in identifiers(spine, level)}
     for table in tables_of(u, made_up):
         file = f"tables/{table.name}_*.csv"

@@ -110,7 +110,7 @@ def _estimate_from(
     if release == given:
         with stages("take over"):
             adopt(release, directory.release)
-            taken = digests(directory.release) | {"spec.toml": run_directory.digest(release / "spec.toml")}
+            taken = digests(directory.release) | {"spec.toml": run_directory.file_digest(release / "spec.toml")}
             _check_taken(release, taken, privacy)
     run_directory.write_text(directory.release / "spec.toml", specification.dump(opened.spec))
     seal(directory.release, privacy, opened.after.name)

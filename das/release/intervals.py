@@ -24,7 +24,7 @@ from das.model.universe import Universe
 from das.release.post import Opened
 
 Ints = NDArray[np.int64]
-Columns = NDArray[np.bool_]
+Masks = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +38,7 @@ class Intervals:
     def read(
         self,
         level: str,
-        columns: Columns,
+        columns: Masks,
         start: int = 0,
         stop: int | None = None,
         wanted: NDArray[np.bool_] | None = None,
@@ -69,7 +69,7 @@ class Intervals:
     def _whole(self, value: NDArray[np.float64], error: NDArray[np.float64]) -> tuple[Ints, Ints]:
         return margins.whole(self.universe.wide, value, error)
 
-    def _informed(self, level: str, columns: Columns) -> dict[int, tuple[str, int]]:
+    def _informed(self, level: str, columns: Masks) -> dict[int, tuple[str, int]]:
         """The columns of which ``estimates/`` has the sum: an answer to a query."""
         schema = self.universe.schema
         out: dict[int, tuple[str, int]] = {}

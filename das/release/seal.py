@@ -27,7 +27,7 @@ def seal(release: Path, said: S, name: str, attempts: Iterable[Attempt] = ()) ->
     Measurements that are among ``attempts`` are not read again."""
     whole = said.sealed(digests(release, attempts), software())
     run_directory.write_text(release / PAGE, page(whole, name))
-    whole = whole.sealed({**whole.digests, PAGE: run_directory.digest(release / PAGE)}, whole.software)
+    whole = whole.sealed({**whole.digests, PAGE: run_directory.file_digest(release / PAGE)}, whole.software)
     whole = whole.sealed({**whole.digests, NAME: own_digest(whole)}, whole.software)
     statement.write(release, whole)
     return whole

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from das.report.answers import Key, Shown
+from das.report.answers import AnswerKey, Shown
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Across:
     worst: str
 
 
-def errors(shown: Shown, true: Mapping[Key, NDArray[np.int64]]) -> list[Across]:
+def errors(shown: Shown, true: Mapping[AnswerKey, NDArray[np.int64]]) -> list[Across]:
     """A row for each kind of areas and universe."""
     out = []
     for areas in shown.areas:

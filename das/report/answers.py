@@ -30,9 +30,9 @@ LARGEST, SMALL = 64, 10
 UNMEASURED = -1
 
 Ints = NDArray[np.int64]
-Key = tuple[str, str, str]
+AnswerKey = tuple[str, str, str]
 #: At a level, of sums of cells ``(columns, cells)``: estimates and margins ``(units, columns)``.
-Intervals = Callable[[str, NDArray[np.bool_]], tuple[Ints, Ints]]
+IntervalsOf = Callable[[str, NDArray[np.bool_]], tuple[Ints, Ints]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +46,7 @@ class World:
     published: Mapping[str, Histogram]
     noisy: MeasurementSource
     exact: Mapping[str, tuple[str, ...]]
-    intervals: Intervals
+    intervals: IntervalsOf
     assigned: Collection[str] = ()
 
     def title(self, query: Query) -> str:
@@ -94,7 +94,7 @@ class Answers:
             raise InputError("counts and intervals differ in shape", where=f"{self.level}, {self.query}")
 
     @property
-    def key(self) -> Key:
+    def key(self) -> AnswerKey:
         return self.universe, self.level, self.query
 
     @property

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from das.model.labels import level_words
 from das.model.result import ErrorRow
-from das.report.answers import Key, Shown
+from das.report.answers import AnswerKey, Shown
 from das.report.figures import (
     BIAS_QUERIES,
     CLASSES,
@@ -40,7 +40,7 @@ TRADE_LEVELS = 3
 
 
 @mpl.rc_context(STYLE)
-def spread_of_totals(shown: Shown, true: Mapping[Key, Ints]) -> list[str]:
+def spread_of_totals(shown: Shown, true: Mapping[AnswerKey, Ints]) -> list[str]:
     """Errors of the total of persons: a box for each level and source, and a histogram of every larger level."""
     errors = {level: _errors(shown, true, level) for level in shown.spine.levels}
     panels = [_boxes(errors)]
@@ -50,7 +50,7 @@ def spread_of_totals(shown: Shown, true: Mapping[Key, Ints]) -> list[str]:
     return panels
 
 
-def _errors(shown: Shown, true: Mapping[Key, Ints], level: str) -> dict[str, Ints]:
+def _errors(shown: Shown, true: Mapping[AnswerKey, Ints], level: str) -> dict[str, Ints]:
     total = shown.total(shown.universes[0], level)
     truth = true[total.key][:, 0]
     out = {"published": total.published[:, 0] - truth}

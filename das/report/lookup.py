@@ -17,12 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from das.model.spine import Spine
-from das.report.answers import Answers, Key, Shown
+from das.report.answers import AnswerKey, Answers, Shown
 
 Ints = NDArray[np.int64]
 
 
-def data(shown: Shown, true: Mapping[Key, Ints] | None = None) -> str:
+def data(shown: Shown, true: Mapping[AnswerKey, Ints] | None = None) -> str:
     """JSON for a ``<script>`` element: level by level codes, names (where there are any), parents and answers
     (``(answers, units)`` each). ``geoid``: the codes of the level have a GEOID, or are it. ``areas`` off the spine
     are told likewise, but for parents."""

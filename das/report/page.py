@@ -12,7 +12,7 @@ from das.model.kinds import kind_of
 from das.model.result import ErrorRow
 from das.model.schema import Schema
 from das.report import across, error_figures, figures, lookup
-from das.report.answers import Key, Shown
+from das.report.answers import AnswerKey, Shown
 from das.report.facts import Facts, titles
 from das.report.template import environment
 from das.report.worst import places
@@ -23,7 +23,7 @@ def html(
     facts: Facts,
     others: Mapping[str, Sequence[ErrorRow]] | None = None,
     shown: Shown | None = None,
-    true: Mapping[Key, NDArray[np.int64]] | None = None,
+    true: Mapping[AnswerKey, NDArray[np.int64]] | None = None,
     schemas: Mapping[str, Schema] | None = None,
 ) -> str:
     """The page. ``rows`` are the errors of persons, ``others`` those of other universes, by name. Queries are called

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from das.model.closed import Closed
 from das.model.spine import Spine
-from das.report.answers import Answers, Key, Shown
+from das.report.answers import AnswerKey, Answers, Shown
 
 #: Places listed in one table.
 LISTED = 8
@@ -33,7 +33,7 @@ class Place(Closed):
         return self.published - self.true
 
 
-def places(shown: Shown, true: Mapping[Key, NDArray[np.int64]]) -> dict[str, list[tuple[str, list[Place]]]]:
+def places(shown: Shown, true: Mapping[AnswerKey, NDArray[np.int64]]) -> dict[str, list[tuple[str, list[Place]]]]:
     """By level, lowest first, the tables with their captions; levels without an error have none."""
     out = {}
     for level in reversed(shown.spine.levels):
@@ -48,7 +48,7 @@ def places(shown: Shown, true: Mapping[Key, NDArray[np.int64]]) -> dict[str, lis
     return out
 
 
-def _worst(chosen: Sequence[Answers], true: Mapping[Key, NDArray[np.int64]], spine: Spine) -> list[Place]:
+def _worst(chosen: Sequence[Answers], true: Mapping[AnswerKey, NDArray[np.int64]], spine: Spine) -> list[Place]:
     """The largest errors, the worst one of each unit; ties in the order of the queries and units."""
     found = []
     for a in chosen:

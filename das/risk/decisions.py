@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from das.errors import InputError
 from das.model.budget import Neighbours
 from das.model.mechanisms import DISCRETE_GAUSSIAN
-from das.risk.hierarchy import UNBOUNDED, LogOdds, Method, log_odds_given, two_levels
+from das.risk.hierarchy import UNBOUNDED, LogOdds, PosteriorMethod, log_odds_given, two_levels
 from das.risk.noise import NEAR, TIE, Noise, Number, log_odds
 from das.risk.priors import Ints, UpperPrior
 from das.risk.recursion import MOST_VALUES
@@ -49,7 +49,7 @@ def decision_map(
     rho2: Number,
     d: int,
     prior: Number,
-    method: Method = "exact",
+    method: PosteriorMethod = "exact",
     known: int = 0,
     upper: UpperPrior | None = None,
     neighbours: Neighbours = UNBOUNDED,
@@ -69,7 +69,7 @@ def decisions(
     rho2: Number,
     d: int,
     prior: Number,
-    method: Method = "exact",
+    method: PosteriorMethod = "exact",
     known: int = 0,
     upper: UpperPrior | None = None,
     neighbours: Neighbours = UNBOUNDED,
@@ -105,7 +105,7 @@ def _odds(
     rho2: Number,
     d: int,
     prior: Number,
-    method: Method,
+    method: PosteriorMethod,
     known: int,
     upper: UpperPrior | None,
     neighbours: Neighbours,

@@ -34,8 +34,8 @@ from das.risk.noise import Floats, Number, log_odds, rates
 from das.risk.priors import Ints, Uniform, UpperPrior
 from das.risk.recursion import Levels, LogWeights, log_weights
 
-Method = Literal["exact", "gibbs-unconstrained"]
-METHODS: tuple[Method, ...] = ("exact", "gibbs-unconstrained")
+PosteriorMethod = Literal["exact", "gibbs-unconstrained"]
+METHODS: tuple[PosteriorMethod, ...] = ("exact", "gibbs-unconstrained")
 UNBOUNDED = Neighbours.UNBOUNDED
 #: Log-odds of X_1 = k + 1 by u = x1* - k, for data whose rest is fixed: ``u`` of shape ``(data,)`` to ``(data,)``.
 LogOdds = Callable[[Floats], Floats]
@@ -50,7 +50,7 @@ def hierarchical_posterior(
     rho2: Number,
     d: int,
     prior: Number,
-    method: Method = "exact",
+    method: PosteriorMethod = "exact",
     known: int = 0,
     upper: UpperPrior | None = None,
     neighbours: Neighbours = UNBOUNDED,
@@ -103,7 +103,7 @@ def upper_posterior(
     rho2: Number,
     d: int,
     prior: Number,
-    method: Method = "exact",
+    method: PosteriorMethod = "exact",
     known: int = 0,
     upper: UpperPrior | None = None,
     neighbours: Neighbours = UNBOUNDED,
@@ -121,14 +121,14 @@ def two_levels(rho1: Number, rho2: Number, d: int, upper: UpperPrior | None, nei
 
 
 def log_odds_given(
-    levels: Levels, x: Sequence[Ints], y: Sequence[Ints], prior: Number, known: int, method: Method
+    levels: Levels, x: Sequence[Ints], y: Sequence[Ints], prior: Number, known: int, method: PosteriorMethod
 ) -> LogOdds:
     """The log-odds as a function of u, for the rest of the data (arrays of shape ``(data,)``)."""
     return _log_odds(log_weights(levels, x, y, known), levels, y, prior, known, method)
 
 
 def _log_odds(
-    summed: LogWeights, levels: Levels, y: Sequence[Ints], prior: Number, known: int, method: Method
+    summed: LogWeights, levels: Levels, y: Sequence[Ints], prior: Number, known: int, method: PosteriorMethod
 ) -> LogOdds:
     if method not in METHODS:
         raise InputError(f"there is no method {method!r}", where="risk", remedy=f"use {' or '.join(METHODS)}")

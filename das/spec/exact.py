@@ -14,4 +14,4 @@ def _plain(value: Fraction) -> str | int:
     return value.numerator if value.denominator == 1 else str(value)
 
 
-Exact = Annotated[Fraction, BeforeValidator(exact), PlainSerializer(_plain)]
+ExactNumber = Annotated[Fraction, BeforeValidator(exact), PlainSerializer(_plain)]

@@ -17,7 +17,7 @@ from das.model.mechanism import EPSILON, RHO
 from das.model.mechanisms import DISCRETE_GAUSSIAN, MECHANISMS
 from das.model.post_processing import Method
 from das.model.schema import SCHEMAS, Attribute, Schema
-from das.spec.exact import Exact
+from das.spec.exact import ExactNumber
 
 #: A budget beyond these is a slip of the pen, and beyond what the noise and its accounting are made for.
 LEAST_BUDGET, MOST_BUDGET = Fraction(1, 10**20), Fraction(10**9)
@@ -182,22 +182,22 @@ class Geography(Part):
 class BudgetPart(Part):
     """``[budget]``: what the persons' measurements cost, and how that is shared out."""
 
-    rho: Exact | None = None
+    rho: ExactNumber | None = None
     """The total of the discrete Gaussian, from 1e-20 to 1e9. With ``calibration`` it may be left out, and is then found."""
-    epsilon: Exact | None = None
+    epsilon: ExactNumber | None = None
     """The total of the geometric mechanism; with ``calibration``, the target of the discrete Gaussian."""
     calibration: Literal["exact", "zcdp-tight"] | None = None
     """Find ``rho`` from ``epsilon`` and ``delta``: by exact composition, or by the tight conversion of zCDP. A
     resolved specification has all three, and ``rho`` is taken as it stands if it meets the target."""
     neighbours: Literal["bounded", "unbounded"]
     """Which data sets count as neighbours: one record replaced, or one added or removed."""
-    delta: Exact = Fraction(1, 10**10)
+    delta: ExactNumber = Fraction(1, 10**10)
     """The delta of the target, and one of those at which epsilon is stated."""
     mechanism: MechanismName = DISCRETE_GAUSSIAN.name
     """The noise: discrete Gaussian under zCDP, or two-sided geometric under pure differential privacy."""
-    levels: dict[str, Exact]
+    levels: dict[str, ExactNumber]
     """The share of each level of the tree; they sum to exactly 1."""
-    queries: dict[str, dict[str, Exact]]
+    queries: dict[str, dict[str, ExactNumber]]
     """The share of each query in its level; they sum to exactly 1 in each level."""
 
     @model_validator(mode="after")
@@ -235,11 +235,11 @@ class BudgetPart(Part):
 class RelativeBudget(Part):
     """``[housing.budget]``: as ``[budget]``, for housing units."""
 
-    relative: Exact
+    relative: ExactNumber
     """The universe's total as a multiple of the persons', so that a rerun at another budget moves both."""
-    levels: dict[str, Exact]
+    levels: dict[str, ExactNumber]
     """The share of each level; they sum to exactly 1."""
-    queries: dict[str, dict[str, Exact]]
+    queries: dict[str, dict[str, ExactNumber]]
     """The share of each query in its level."""
 
 
@@ -258,7 +258,7 @@ class Estimation(Part):
 
     method: Method = "topdown"
     """Each level from its own measurements given the level above, or from all measurements of the tree."""
-    tolerance: Exact = Fraction(1, 10)
+    tolerance: ExactNumber = Fraction(1, 10)
     """How far a later pass may move the answers of an earlier one, in persons."""
     passes: dict[str, tuple[tuple[str, ...], ...]] = {}
     """For each level, or ``default``: lists of queries, estimated one list after the other; ``"*"`` is the rest. Absent:

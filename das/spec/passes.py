@@ -10,11 +10,11 @@ from das.model.passes import by_rule
 from das.model.schema import Schema
 
 ALL = "*"  #: in a pass: every measured query that no earlier pass has
-Passes = Mapping[str, tuple[tuple[str, ...], ...]]
+WrittenPasses = Mapping[str, tuple[tuple[str, ...], ...]]
 
 
 def passes(
-    plan: Plan, schema: Schema, given: Passes, where: str, levels: tuple[str, ...]
+    plan: Plan, schema: Schema, given: WrittenPasses, where: str, levels: tuple[str, ...]
 ) -> dict[str, tuple[tuple[str, ...], ...]]:
     """The passes of each level: written out, ``default``, or by rule (:mod:`das.model.passes`)."""
     return {
@@ -24,7 +24,7 @@ def passes(
     }  # fmt: skip
 
 
-def written(level: str, measured: Sequence[str], given: Passes, where: str) -> tuple[tuple[str, ...], ...]:
+def written(level: str, measured: Sequence[str], given: WrittenPasses, where: str) -> tuple[tuple[str, ...], ...]:
     """Those of ``level`` or, where it has none of its own, ``default``; ``*`` is the rest."""
     passes = given.get(level, given.get("default", ()))
     where = f"{where}.{level if level in given else 'default'}"

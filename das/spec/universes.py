@@ -19,7 +19,7 @@ from das.model.schema import H1, Schema
 from das.model.tabulation import Tabulation
 from das.model.universe import Exact, Planned
 from das.spec.parts import BudgetPart, Housing, OwnUniverse, RelativeBudget
-from das.spec.passes import Passes, passes
+from das.spec.passes import WrittenPasses, passes
 
 if TYPE_CHECKING:
     from das.spec.run import RunSpec
@@ -37,7 +37,7 @@ class _Asked:
     schema: Schema
     plan: Plan
     exact: Exact
-    passes: Passes
+    passes: WrittenPasses
     chain: tuple[str, ...] | None = None
 
 

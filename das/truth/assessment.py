@@ -28,7 +28,7 @@ from das.release.post import Opened, open_release
 from das.spec import RunSpec
 from das.tables import of as tables_of
 from das.truth.histogram import upward
-from das.truth.preparation import Truth
+from das.truth.preparation import TrueHistograms
 
 REASON = "impossible results are counted in the truth as well, for confidential/ only"
 
@@ -105,7 +105,7 @@ def published_of(release: Opened, universes: Sequence[str]) -> dict[str, dict[st
     return out
 
 
-def truth_of(run: Path) -> tuple[Opened, dict[str, Truth]]:
+def truth_of(run: Path) -> tuple[Opened, dict[str, TrueHistograms]]:
     """The release of a finished run, and its true histograms by universe and level: for results that stay
     confidential."""
     directory = RunDirectory(run)

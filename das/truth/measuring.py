@@ -19,7 +19,7 @@ from das.files.release import areas as areas_file
 from das.files.release import spine as spine_file
 from das.files.release.adoption import adopt
 from das.files.run import run_directory
-from das.files.run.ledger import LedgerFile, digest_of
+from das.files.run.ledger import LedgerFile, folder_digest
 from das.files.run.run_directory import RunDirectory
 from das.model.budget import total
 from das.model.ledger import Event, Ledger
@@ -124,7 +124,7 @@ def _measured(
                 noisy = measure(prepared.truth[u.name][level], level, u.name, u.schema, prepared.spine, u.plan,
                                 noise.of(f"{u.kind.folder}/{level}"), ledger)  # fmt: skip
                 folder = nmf.write(directory.nmf(u.name), level, u.schema, prepared.spine, noisy)
-                book.done(u.name, level, digest_of(folder))
+                book.done(u.name, level, folder_digest(folder))
             progress.advance()
         nmf.write_constraints(directory.nmf(u.name), u.schema, prepared.spine, prepared.constraints[u.name])
         if ledger.cost != u.plan.cost:
@@ -150,7 +150,7 @@ def _history(
         folder = directory.nmf(attempt.universe) / f"{attempt.level}.parquet" / "DPQuery"
         if attempt.digest is None:
             lost[attempt.universe] = (*lost.get(attempt.universe, ()), *attempt.events)
-        elif digest_of(folder) == attempt.digest:
+        elif folder_digest(folder) == attempt.digest:
             kept[attempt.universe, attempt.level] = attempt.events
         else:
             raise ReleaseError("these measurements are not those that the ledger says were written", where=folder,

@@ -27,7 +27,7 @@ from das.spec.parts import OwnUniverse
 from das.stages import Stages
 from das.truth.histogram import histograms
 
-Truth = Mapping[str, Confidential[Histogram]]
+TrueHistograms = Mapping[str, Confidential[Histogram]]
 
 
 @dataclass(frozen=True, repr=False)
@@ -35,7 +35,7 @@ class Prepared(Closed):
     """The input as histograms, with its public structure: all that measuring needs, at any budget."""
 
     spine: Spine
-    truth: Mapping[str, Truth]
+    truth: Mapping[str, TrueHistograms]
     constraints: Mapping[str, tuple[Constraint, ...]]
     sources: tuple[Source, ...]
     notes: tuple[str, ...]
@@ -100,7 +100,7 @@ def _at_units(structures: NDArray[np.int64] | None, unit: NDArray[np.int64], spi
 
 
 def _constraints(
-    u: Universe, spine: Spine, truth_by_level: Truth, structures: NDArray[np.int64] | None
+    u: Universe, spine: Spine, truth_by_level: TrueHistograms, structures: NDArray[np.int64] | None
 ) -> tuple[Constraint, ...]:
     """What is published exactly. These are the only values of the truth that leave without noise."""
     lowest = spine.levels[-1]

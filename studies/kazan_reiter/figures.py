@@ -13,7 +13,7 @@ import numpy as np
 
 from das.model.figure import Curve, Curves, FigureData
 from das.risk.decisions import Truth, decision_map, decisions
-from das.risk.hierarchy import METHODS, Method
+from das.risk.hierarchy import METHODS, PosteriorMethod
 from das.risk.joint import joint_marginal_posterior
 from das.risk.noise import Floats
 from das.risk.one_level import decision_probability, marginal_posterior, posterior, ratio
@@ -39,7 +39,7 @@ PRIORS = (Fraction(1, 2), Fraction(1, 5), Fraction(1, 10), Fraction(1, 50))
 #: Other enumeration districts in the county of the paper's example.
 OTHERS = 27
 _R1, _R2 = float(RHO[0]), float(RHO[1])
-_NAMES: Mapping[Method, str] = {"exact": "exact posterior", "gibbs-unconstrained": "sampler without X1 ≤ X2"}
+_NAMES: Mapping[PosteriorMethod, str] = {"exact": "exact posterior", "gibbs-unconstrained": "sampler without X1 ≤ X2"}
 _GRID = np.geomspace(1e-3, 100, 241)
 _USED = ("x", _R1, "2020: ρ₁ = 0.099")
 
@@ -194,12 +194,12 @@ def _curve(
     return Curve(label, [float(v) for v in x], [float(v) for v in y], dashed, points)
 
 
-def _decided(x2: int, rho2: float, method: Method) -> float:
+def _decided(x2: int, rho2: float, method: PosteriorMethod) -> float:
     made = decisions(Truth(1, x2), rho1=_R1, rho2=rho2, d=OTHERS, prior=0.5, method=method)
     return made.with_hierarchy
 
 
-def _map(title: str, upper: UpperPrior | None, method: Method) -> Tiles:
+def _map(title: str, upper: UpperPrior | None, method: PosteriorMethod) -> Tiles:
     """The whole 9 x 9 x 61 grid of figure 4 in one panel: decisions grow with x1*, so the least x1* for 1 says all."""
     x1, x2, y1 = np.arange(-3, 6), np.arange(-3, 6), np.arange(-30, 31)
     made = decision_map(x1, x2, y1, rho1=_R1, rho2=_R2, d=OTHERS, prior=0.5, upper=upper, method=method)

@@ -22,7 +22,7 @@ import pytest
 from das import pipeline, spec
 from das.errors import ReleaseError, UserError
 from das.files.measurements import nmf
-from das.files.run.ledger import LedgerFile, digest_of
+from das.files.run.ledger import LedgerFile, folder_digest
 from das.files.simulators import census_2010 as simulate_2010
 from das.model.ledger import Event
 from das.release import verify
@@ -185,12 +185,12 @@ def test_fifty_kills(runner: Runner, world: tuple[Path, Path], tmp_path: Path) -
         gone = lost(out) if out.exists() and not (out / "manifest.json").exists() else []
         if gone:
             losses += 1
-            before = digest_of(out)
+            before = folder_digest(out)
             assert runner(out, "--resume") == 2
             message = runner.said.read_text()
             assert all(word in message for e in gone for word in (e.universe, e.level, "--accept-spent")), message
             assert str(sum((e.cost for e in gone), Fraction(0))) in message
-            assert digest_of(out) == before
+            assert folder_digest(out) == before
             refused += 1
         assert runner(out, "--resume", *(["--accept-spent"] if gone else [])) == 0, runner.said.read_text()
         check_finished(out, runner, world[0])

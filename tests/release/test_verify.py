@@ -349,7 +349,7 @@ def test_a_statement_without_its_second_guarantee(copied: Path) -> None:
 def resealed(release: Path, software: Mapping[str, str]) -> None:
     """The statement with digests of the page as it is, and of itself."""
     said = privacy_statement.read(release)
-    said = said.sealed({**said.digests, "privacy.html": run_directory.digest(release / "privacy.html")}, software)
+    said = said.sealed({**said.digests, "privacy.html": run_directory.file_digest(release / "privacy.html")}, software)
     privacy_statement.write(release, said.sealed({**said.digests, "privacy.json": own_digest(said)}, software))
 
 

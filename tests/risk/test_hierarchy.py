@@ -15,7 +15,7 @@ from das import risk
 from das.errors import InputError
 from das.model.budget import Neighbours
 from das.risk import Point, Uniform, WeightedPrior, recursion
-from das.risk.hierarchy import METHODS, Method
+from das.risk.hierarchy import METHODS, PosteriorMethod
 from das.risk.recursion import Levels
 from tests.risk import oracle
 from tests.risk.oracle import RHO1, RHO2
@@ -138,7 +138,9 @@ def test_two_levels_are_levels() -> None:
 @pytest.mark.parametrize("method", METHODS)
 @settings(max_examples=40)
 @given(small, small, st.integers(-40, 40), st.integers(1, 50))
-def test_a_target_who_is_not_unique_is_as_exposed(method: Method, x1: int, x2: int, y1: int, known: int) -> None:
+def test_a_target_who_is_not_unique_is_as_exposed(
+    method: PosteriorMethod, x1: int, x2: int, y1: int, known: int
+) -> None:
     """S1.1: everything moves by ``known``, and the posterior stays."""
     moved = risk.hierarchical_posterior(x1 + known, x2 + known, y1, **CENSUS, known=known, method=method)
     assert moved == pytest.approx(risk.hierarchical_posterior(x1, x2, y1, **CENSUS, method=method), rel=1e-12)

@@ -43,7 +43,7 @@ from das.model.records import Blocks, Extract, Records
 from das.model.schema import PL94, Schema
 
 Progress = Callable[[str, int, int], None]
-Columns = Mapping[str, NDArray[np.int64]]
+ColumnArrays = Mapping[str, NDArray[np.int64]]
 
 #: Names of each quantity, the preferred one first.
 NAMES = {
@@ -197,7 +197,7 @@ def _check(values: NDArray[np.int64], good: NDArray[np.bool_], name: str, member
         )
 
 
-def _encode(values: Columns, column: Mapping[str, str], member: Member, line: int) -> NDArray[np.int64]:
+def _encode(values: ColumnArrays, column: Mapping[str, str], member: Member, line: int) -> NDArray[np.int64]:
     place = {q: values[column[q]] for q in ("state", "county", "tract", "group", "block")}
     _check(place["block"], place["block"] // 1000 == place["group"], "TABBLK", member, line)
     raw = values[column["dwelling"]]

@@ -34,7 +34,7 @@ LOW, HIGH = " low", " high"
 WIDEST = 20
 
 #: Estimates and margins of units ``start:stop``, ``(units, columns)`` both; a negative margin is none.
-Interval = Callable[[int, int], tuple[NDArray[np.int64], NDArray[np.int64]]]
+IntervalOf = Callable[[int, int], tuple[NDArray[np.int64], NDArray[np.int64]]]
 
 
 def there(folder: Path, tables: Sequence[Table], levels: Sequence[str]) -> list[tuple[Table, list[str]]]:
@@ -78,7 +78,7 @@ def rows(folder: Path, table: Table, level: str, seen: Callable[[int], None]) ->
         raise InputError(f"not readable as a published table ({error})", where=path) from None
 
 
-def with_intervals(parts: Iterator[pa.Table], columns: Sequence[str], read: Interval) -> Iterator[pa.Table]:
+def with_intervals(parts: Iterator[pa.Table], columns: Sequence[str], read: IntervalOf) -> Iterator[pa.Table]:
     """``parts`` with two columns more after each of ``columns``: the least and the most that its interval holds, null where
     there is none. They are not cut off at zero: an interval of one number is for what is known exactly."""
     start = 0

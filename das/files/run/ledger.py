@@ -20,7 +20,7 @@ from typing import Any
 
 from das.accounting.document import NAME, PAGE
 from das.errors import ReleaseError
-from das.files.run.run_directory import digest, nmf_folder
+from das.files.run.run_directory import file_digest, nmf_folder
 from das.model.budget import ALL
 from das.model.ledger import Event
 from das.model.mechanisms import MECHANISMS
@@ -143,7 +143,7 @@ def from_json(value: dict[str, Any]) -> Event:
     )  # fmt: skip
 
 
-def digest_of(folder: Path) -> str:
+def folder_digest(folder: Path) -> str:
     """SHA-256 over the names and contents of all files below a folder."""
     total = hashlib.sha256()
     for path in sorted(p for p in folder.rglob("*") if p.is_file()):
@@ -155,7 +155,7 @@ def digest_of(folder: Path) -> str:
 
 def measurements(release: Path) -> dict[str, str]:
     """The digest of every folder of measurements: two releases with the same are estimates of one noise."""
-    return {str(p.relative_to(release)): digest_of(p) for p in sorted(release.glob("nmf*/*.parquet/DPQuery"))}
+    return {str(p.relative_to(release)): folder_digest(p) for p in sorted(release.glob("nmf*/*.parquet/DPQuery"))}
 
 
 def digests(release: Path, attempts: Iterable[Attempt] = ()) -> dict[str, str]:
@@ -169,5 +169,5 @@ def digests(release: Path, attempts: Iterable[Attempt] = ()) -> dict[str, str]:
     inside = set(folders)
     files = sorted(p for p in release.rglob("*") if p.is_file() and not inside & {*p.parents})
     stated = [p for p in files if p.parent != release or p.name not in (NAME, PAGE)]
-    found = {p: known.get(p) or digest_of(p) for p in folders} | {p: digest(p) for p in stated}
+    found = {p: known.get(p) or folder_digest(p) for p in folders} | {p: file_digest(p) for p in stated}
     return {str(p.relative_to(release)): sha256 for p, sha256 in found.items()}

@@ -85,7 +85,7 @@ class RunDirectory:
     def digests(self) -> dict[str, str]:
         """SHA-256 of every file that the run has written, by its path."""
         files = sorted(p for p in self.root.rglob("*") if p.is_file() and p != self.manifest)
-        return {str(p.relative_to(self.root)): digest(p) for p in files}
+        return {str(p.relative_to(self.root)): file_digest(p) for p in files}
 
     def write_manifest(self, value: Mapping[str, Any]) -> None:
         """Its owner's alone: digests of the input, and of what is confidential, could confirm a guess."""
@@ -236,7 +236,7 @@ def _refused(value: str) -> float:
     raise ValueError(f"{value} is no number")
 
 
-def digest(path: Path) -> str:
+def file_digest(path: Path) -> str:
     """SHA-256 of a file."""
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from das.files.json_lines import Key
+from das.files.json_lines import RecordKey
 
 #: Relative difference of floats that another machine may give.
 CLOSE = 1e-9
 
 
-def differences(again: Any, said: Any, at: tuple[Key, ...]) -> Iterator[tuple[tuple[Key, ...], Any, Any]]:
+def differences(again: Any, said: Any, at: tuple[RecordKey, ...]) -> Iterator[tuple[tuple[RecordKey, ...], Any, Any]]:
     """Path, computed and stated value wherever two trees differ. Floats may differ by rounding; intervals that both
     hold one number overlap."""
     if isinstance(again, dict) and isinstance(said, dict):

@@ -28,7 +28,7 @@ def check_seal(release: Path, said: Statement) -> None:
         )
     found = digests(release) | {NAME: own_digest(said)}
     if (release / PAGE).is_file():
-        found[PAGE] = run_directory.digest(release / PAGE)
+        found[PAGE] = run_directory.file_digest(release / PAGE)
     for name in sorted({*said.digests, *found}):
         listed, here = said.digests.get(name), found.get(name)
         if here is None:
