@@ -50,7 +50,7 @@ def configuration() -> str:
         said = notes(model)
         about = _markdown(model.__doc__ or "").removeprefix(f"`[{path}]`").lstrip(":.; ")
         out += [f"## `[{path}]`", "", about[:1].upper() + about[1:], ""]
-        rows = [(_key(path, k, f), f, said.get(name, "")) for k, name, f in fields(model) if _model(f) is None]
+        rows = [(_key(path, k), f, said.get(name, "")) for k, name, f in fields(model) if _model(f) is None]
         if rows:
             out += ["| key | value | default | |", "|---|---|---|---|"]
             out += [f"| `{key}` | {_kind(f)} | {_default(f)} | {text} |" for key, f, text in rows]
@@ -142,7 +142,7 @@ def _model(field: Any) -> type[BaseModel] | None:
     return next((p for p in parts if isinstance(p, type) and issubclass(p, BaseModel)), None)
 
 
-def _key(path: str, key: str, field: Any) -> str:
+def _key(path: str, key: str) -> str:
     below = {"levels": ".<Level>", "queries": ".<Level>.<query>"} if path.endswith("budget") else {}
     by_name = {"attributes": ".<attribute>", "define": ".<Level>", "passes": ".<Level>", "groups": ".<group>"}
     return f"{path}.{key}{(below | by_name).get(key, '')}"

@@ -15,8 +15,7 @@ from das.errors import ReleaseError
 LOST = "the release is incomplete or altered: get it again from where it was published"
 #: What reading a damaged file may end in: a text that is no UTF-8, a length that no memory holds.
 DAMAGE = (OSError, pa.ArrowException, UnicodeDecodeError, MemoryError, OverflowError)
-#: Columns that hold text, wherever they occur.
-TEXT = ("level", "geocode", "parent", "name", "geoid", "query_name", "sign")
+#: Columns that hold numbers, and lists of them, wherever they occur; all others hold text.
 NUMBERS = ("variance",)
 LISTS = ("value", "standard_error", "query_shape")
 

@@ -19,7 +19,7 @@ from das.model.labels import NOT_COUNTED, level_words
 from das.model.spelling import named
 from das.model.universe import Universe
 from das.release import page as release_report
-from das.release.post import Opened, open_release
+from das.release.post import open_release
 from das.report.answers import Answers
 from das.report.choropleth import Choropleth, map_page, picture
 from das.truth.assessment import published_of, truth_of
@@ -74,7 +74,7 @@ def choropleth(run: Path, wanted: Wanted, file: Path, key: str | None = None) ->
         what = f"{what} of {found.title}"
     title = f"{what} ({found.records}) by {level_words(level)}: {wanted.show}"
     return Choropleth(title, [SAYS[wanted.show]], units, held.shapes, values, wanted.show == "error",
-                      _lacks(opened, level, held, units), wanted.show == "error", opened.after.private)  # fmt: skip
+                      _lacks(held, units), wanted.show == "error", opened.after.private)  # fmt: skip
 
 
 def write(data: Choropleth, out: Path) -> None:
@@ -119,7 +119,7 @@ def _values(run: Path, u: Universe, found: Answers, i: int, show: Show, areas: A
     return (found.published[:, i] - true[:, i]).astype(np.float64)
 
 
-def _lacks(opened: Opened, level: str, held: boundaries.Boundaries, units: list[str]) -> list[str]:
+def _lacks(held: boundaries.Boundaries, units: list[str]) -> list[str]:
     """What was not joined, counted and named."""
     out = []
     if lost := [u for u, rings in zip(units, held.shapes, strict=True) if not rings]:

@@ -1,7 +1,11 @@
 """A page, parsed."""
 
+import base64
 import re
+import zlib
 from html.parser import HTMLParser
+
+import numpy as np
 
 
 class Page(HTMLParser):
@@ -62,10 +66,18 @@ def assert_sound(text):
     assert text.count("<table") == text.count("<caption")
     assert len(set(page.ids)) == len(page.ids)
     assert text.count('role="img" aria-label="') == text.count("<svg ")
-    markup = re.sub(r"<script.*?</script>", "", text, flags=re.S)
+    markup = re.sub(r"<script.*?</script>", "", text, flags=re.DOTALL)
     for address in re.findall(r"""(?:src|href|url\()\s*=?\s*["'(]?([^"')>\s]+)""", markup):
         assert address.startswith("#") or re.fullmatch(r"(\.\./release/)?(report|privacy)\.(html|json)", address), (
             address
         )
     assert not re.search(r"@import|https?://(?!www\.w3\.org|purl\.org|creativecommons\.org|matplotlib\.org)", text)
     return page
+
+
+def unpack(text):
+    """What :func:`das.report.lookup.pack` was given, flat: the inverse, as ``lookup.js`` has it."""
+    raw = zlib.decompress(base64.b64decode(text))
+    planes = np.frombuffer(raw, np.uint8, offset=1).reshape(raw[0], -1).astype(np.uint64)
+    zigzag = (planes << (np.arange(raw[0], dtype=np.uint64) * np.uint64(8))[:, None]).sum(axis=0, dtype=np.uint64)
+    return (zigzag >> np.uint64(1)).astype(np.int64) ^ -(zigzag & np.uint64(1)).astype(np.int64)

@@ -24,6 +24,7 @@ from das.model.spine import Spine
 from das.report import lookup
 from das.report.answers import UNMEASURED, Answers, World, gather
 from das.report.worst import places
+from tests.report.parsed import unpack
 
 SPINE = Spine(("Land", "Ward"), (np.array(["L"]), np.array(["a", "b", "c"])), (np.zeros(1, int), np.zeros(3, int)))
 TOY = Schema("toy", (Attribute("sex", ("f", "m")), Attribute("age", tuple(f"a{i}" for i in range(12)))))
@@ -148,7 +149,7 @@ def test_shapes_that_do_not_fit_are_refused() -> None:
 
 @given(st.lists(st.one_of(st.integers(-300, 300), st.integers(-(2**61), 2**61)), max_size=40))
 def test_packing_loses_nothing(values: list[int]) -> None:
-    assert lookup.unpack(lookup.pack(np.array(values, dtype=np.int64))).tolist() == values
+    assert unpack(lookup.pack(np.array(values, dtype=np.int64))).tolist() == values
 
 
 def test_the_data_of_the_look_up_are_the_answers() -> None:
@@ -160,17 +161,17 @@ def test_the_data_of_the_look_up_are_the_answers() -> None:
         for level, queries in ((x["name"], x["queries"]) for x in data["levels"]):
             for a, q in zip(shown.at(level), queries, strict=True):
                 units, answers = a.published.shape
-                assert np.array_equal(lookup.unpack(q["published"]).reshape(answers, units).T, a.published)
+                assert np.array_equal(unpack(q["published"]).reshape(answers, units).T, a.published)
                 assert ("noisy" in q) == (a.noisy is not None)
                 if a.noisy is not None:
-                    assert np.array_equal(lookup.unpack(q["noisy"]).reshape(answers, units).T, a.noisy)
-                    assert np.array_equal(lookup.unpack(q["measured"]), a.measured)
-                off, within, kind = (lookup.unpack(q[side]) for side in ("off", "within", "kind"))
+                    assert np.array_equal(unpack(q["noisy"]).reshape(answers, units).T, a.noisy)
+                    assert np.array_equal(unpack(q["measured"]), a.measured)
+                off, within, kind = (unpack(q[side]) for side in ("off", "within", "kind"))
                 assert np.array_equal(a.published + off.reshape(answers, units).T, a.middle)
                 assert np.array_equal(within.reshape(-1, answers)[kind], a.within)
                 assert ("true" in q) == (given_truth is not None)
                 if given_truth:
-                    assert np.array_equal(lookup.unpack(q["true"]).reshape(answers, units).T, true[a.key])
+                    assert np.array_equal(unpack(q["true"]).reshape(answers, units).T, true[a.key])
 
 
 def test_the_worst_places_are_the_largest_errors() -> None:

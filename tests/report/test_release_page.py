@@ -17,7 +17,7 @@ from das.files.measurements.frame import read_nmf
 from das.model.schema import PL94
 from das.release import estimating as from_release
 from das.report import lookup
-from tests.report.parsed import Page, assert_sound
+from tests.report.parsed import Page, assert_sound, unpack
 
 #: As a name, and as a level of the data: what would run, close the script of the look-up, or break an attribute.
 HOSTILE = """</script><script>alert("a&b")</script>'"""
@@ -52,11 +52,11 @@ def data_of(text: str):
         codes = json.loads(lookup.zlib.decompress(lookup.base64.b64decode(level["codes"])))
         queries = {}
         for q in level["queries"]:
-            sides = {s: lookup.unpack(q[s]).reshape(len(q["labels"]), len(codes)).T
+            sides = {s: unpack(q[s]).reshape(len(q["labels"]), len(codes)).T
                      for s in ("published", "noisy", "off", "true") if s in q}  # fmt: skip
-            within = lookup.unpack(q["within"]).reshape(-1, len(q["labels"]))[lookup.unpack(q["kind"])]
+            within = unpack(q["within"]).reshape(-1, len(q["labels"]))[unpack(q["kind"])]
             queries[q["records"], q["name"]] = sides | {"within": within, "exact": q["exact"]}
-        out[level["name"]] = codes, lookup.unpack(level["parent"]), queries
+        out[level["name"]] = codes, unpack(level["parent"]), queries
     return out
 
 
@@ -238,7 +238,7 @@ def test_places_off_the_spine_are_in_both_pages(run: Path, public: str, secret: 
         for kind, rows in kept.groupby("kind"):
             unpacked = json.loads(lookup.zlib.decompress(lookup.base64.b64decode(areas[kind]["codes"])))
             sums = blocks[rows["geocode"]].groupby(rows["area"].to_numpy()).sum()
-            assert lookup.unpack(areas[kind]["queries"][0]["published"]).tolist() == sums[unpacked].tolist()
+            assert unpack(areas[kind]["queries"][0]["published"]).tolist() == sums[unpacked].tolist()
         assert "Simulated city" in lookup.zlib.decompress(lookup.base64.b64decode(areas["Place"]["names"])).decode()
         assert ("true" in areas["Place"]["queries"][0]) == (text is secret)
     assert "Places and other areas" in secret
