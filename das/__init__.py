@@ -91,6 +91,10 @@ _LATE = {
 }
 
 
+#: Packages whose functions ``docs/api.md`` lists, to be reached from here without an import of their own.
+_ROOMS = ("accounting", "noise", "risk", "solve")
+
+
 def load_spec(path: Path | str, overrides: Sequence[str] = (), *, note: Callable[[str], None] | None = None) -> RunSpec:
     """The checked specification of a TOML file, or of a configuration that comes with das, by its name
     (``pl94-2010``); ``overrides`` are ``dotted.key=value``. ``note`` is told what was read otherwise than written."""
@@ -150,6 +154,8 @@ def run(
 
 
 def __getattr__(name: str) -> object:
+    if name in _ROOMS:
+        return import_module(f"das.{name}")
     if name not in _LATE:
         raise AttributeError(f"module 'das' has no attribute {name!r}")
     return getattr(import_module(_LATE[name]), name)

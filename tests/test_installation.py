@@ -67,6 +67,13 @@ def test_the_package_loads_nothing_before_a_name_is_asked_for() -> None:
     assert {m for m in done.stdout.split() if m.split(".")[0] in ("das", "numpy", "pandas")} == {"das", "das.version"}
 
 
+def test_what_lies_lower_down_needs_no_import_of_its_own() -> None:
+    said = "das.solve.children_qp, das.solve.round_children, das.noise.discrete_gaussian.sample, das.noise.entropy.system, "
+    said += "das.accounting.delta, das.risk.hierarchical_posterior"
+    done = python(sys.executable, "-c", f"import das; print(all(map(callable, [{said}])))", cwd=ROOT)
+    assert done.stdout.strip() == "True"
+
+
 def test_every_command_is_found_by_its_name_and_has_its_line() -> None:
     context = main.make_context("das", [], resilient_parsing=True)
     for name, (_, line) in COMMANDS.items():

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from das.errors import InputError
@@ -63,39 +64,40 @@ def count(records: Frame, schema: Schema, spine: Spine, *, place: str | None = N
 
 
 def _units(records: Frame, place: str, spine: Spine) -> NDArray[np.int64]:
-    codes = frame.texts(records, place, WHERE)
-    unit = spine.find(spine.levels[-1], codes)
-    if (lost := unit < 0).any():
-        raise InputError(f"{int(lost.sum()):,} of {len(unit):,} rows have a code in {place!r} that is no unit of "
-                         f"{spine.levels[-1]}, the first of them {str(codes[lost.argmax()])!r}", where=WHERE,
+    row, codes = _distinct(records, place)
+    if not all(isinstance(code, str) and code for code in codes):
+        frame.texts(records, place, WHERE)  # says what is wrong, and in how many rows
+    found = spine.find(spine.levels[-1], codes.astype(np.str_))
+    if (lost := found[row] < 0).any():
+        raise InputError(f"{int(lost.sum()):,} of {len(row):,} rows have a code in {place!r} that is no unit of "
+                         f"{spine.levels[-1]}, the first of them {str(codes[row[lost.argmax()]])!r}", where=WHERE,
                          remedy=f"write codes as the spine does, such as {str(spine.codes[-1][0])!r}, and list every place "
                          "when you make it")  # fmt: skip
-    return unit
+    return found[row]
 
 
 def _levels(records: Frame, attribute: Attribute) -> NDArray[np.int64]:
     """The number of each record's level."""
-    name = attribute.name
-    values = frame.present(frame.column(records, name, WHERE), name, WHERE)
-    if values.dtype.kind == "O":
-        kinds = {type(v) for v in values.tolist()}
-        values = values.astype(np.int64) if kinds == {int} else values
-    if values.dtype.kind in "iu":
-        if not all(level.isdecimal() for level in attribute.levels):
-            return _known(values, (values >= 0) & (values < len(attribute.levels)), values, attribute)
-        values = values.astype(np.str_)
-    elif values.dtype.kind in "fb" or (values.dtype.kind == "O" and kinds != {str}):
-        raise InputError(f"column {name!r} holds neither texts nor whole numbers", where=WHERE,
+    row, values = _distinct(records, attribute.name)
+    whole = values.dtype.kind in "iu" or {type(v) for v in values.tolist()} == {int}
+    if not whole and not all(isinstance(v, str) for v in values):
+        raise InputError(f"column {attribute.name!r} holds neither texts nor whole numbers", where=WHERE,
                          remedy=f"map its values to the levels {', '.join(attribute.levels[:20])}")  # fmt: skip
-    order = np.argsort(np.array(attribute.levels))
-    text, row = np.unique(values.astype(np.str_), return_inverse=True)
-    at = order[np.searchsorted(np.array(attribute.levels)[order], text).clip(max=len(order) - 1)]
-    return _known(at[row], (np.array(attribute.levels)[at] == text)[row], values, attribute)
-
-
-def _known(level: NDArray[Any], known: NDArray[np.bool_], values: NDArray[Any], attribute: Attribute) -> NDArray[np.int64]:  # fmt: skip
-    if not known.all():
-        raise InputError(f"{int((~known).sum()):,} of {len(known):,} rows have a value in {attribute.name!r} that is none of "
-                         f"its levels, the first of them {str(values[known.argmin()])!r}", where=WHERE,
+    level = {code: i for i, code in enumerate(attribute.levels)}
+    if whole and not all(code.isdecimal() for code in attribute.levels):
+        level = {str(i): i for i in level.values()}  # positions
+    found = np.array([level.get(str(v), -1) for v in values.tolist()], dtype=np.int64)
+    if (odd := found[row] < 0).any():
+        raise InputError(f"{int(odd.sum()):,} of {len(row):,} rows have a value in {attribute.name!r} that is none of its "
+                         f"levels, the first of them {str(values[row[odd.argmax()]])!r}", where=WHERE,
                          remedy=f"its levels are {', '.join(attribute.levels[:20])}")  # fmt: skip
-    return level.astype(np.int64)
+    return found[row]
+
+
+def _distinct(records: Frame, name: str) -> tuple[NDArray[np.intp], NDArray[Any]]:
+    """Which of the distinct values of a column each row has, and these, in the order in which they occur."""
+    values = frame.column(records, name, WHERE)
+    row, distinct = pd.factorize(values.astype(object) if values.dtype.kind in "UT" else values)
+    if (row < 0).any():
+        frame.present(values, name, WHERE)
+    return row, np.asarray(distinct)

@@ -27,7 +27,7 @@ PACKAGE = Path(das.__file__).parent
 #: parameters or what is public.
 HOLD_THE_TRUTH = ("model/result.py", "model/histogram.py", "model/records.py", "evaluate/accuracy.py", "evaluate/bias.py",
                   "evaluate/impossible.py", "evaluate/spread.py", "risk/score.py", "risk/exposure.py", "report/worst.py",
-                  "truth/preparation.py", "truth/assessment.py")  # fmt: skip
+                  "truth/preparation.py", "truth/assessment.py", "arrays/counting.py")  # fmt: skip
 PUBLIC = {"Source", "DifferenceRow", "Published", "_Level", "Outlook"}
 #: Names in the annotation of a field that make its class one that holds the truth.
 TRUTH = ("ErrorRow", "TableRow", "ImpossibleRow", "Comparison", "SweepRow", "SummaryRow", "PairedRow", "TwoErrorsRow",
