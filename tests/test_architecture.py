@@ -367,8 +367,22 @@ def classes() -> Mapping[str, list[str]]:
     return out
 
 
+def aliases() -> Mapping[str, set[str]]:
+    """What each name of a type, assigned at the top of a module, stands for; constants have no small letter."""
+    out: dict[str, set[str]] = {}
+    for node in (n for m in sources() for n in tree_of(m).body if isinstance(n, ast.Assign)):
+        name = node.targets[0]
+        if isinstance(name, ast.Name) and name.id[0].isupper() and not name.id.isupper():
+            out.setdefault(name.id, set()).add(ast.unparse(node.value))
+    return out
+
+
 def test_a_class_has_its_name_for_itself() -> None:
     assert not {name: modules for name, modules in classes().items() if len(modules) > 1}
+
+
+def test_a_type_that_is_named_twice_is_the_same() -> None:
+    assert not {name: types for name, types in aliases().items() if len(types) > 1}
 
 
 def test_no_code_asks_for_a_universe_by_its_name() -> None:

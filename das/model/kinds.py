@@ -11,7 +11,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from das.model.microdata_form import labelled
-from das.model.publications import E2E_1940_PERSONS, REDISTRICTING_PERSONS, REDISTRICTING_UNITS, Publication
+from das.model.publications import (
+    E2E_1940_PERSONS,
+    REDISTRICTING_PERSONS,
+    REDISTRICTING_UNITS,
+    UNITS_ALONE,
+    Publication,
+)
 from das.model.schema import Schema
 from das.model.tabulation import general
 
@@ -75,7 +81,12 @@ def _together(records: str) -> str:
 
 
 PERSONS = RecordKind(
-    "persons", table="", letter="T", plain=True, serial=True, publications=(REDISTRICTING_PERSONS, E2E_1940_PERSONS)
+    "persons",
+    table="",
+    letter="T",
+    plain=True,
+    serial=True,
+    publications=(REDISTRICTING_PERSONS, E2E_1940_PERSONS, UNITS_ALONE),
 )
 HOUSING = RecordKind(
     "housing", records="housing units", folder="units", table="housing", letter="U", dwellings=True,

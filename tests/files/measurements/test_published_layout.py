@@ -640,6 +640,7 @@ def test_housing_units_have_a_schema_of_their_own(run: Path, names: Mapping[str,
         names[c]: v[0] for (c, _), (v, _) in rows_of(run / "release" / "nmf-housing", "Block", "Constraint").items()
     }
     assert {c: rows["geocode"].count(c) for c in wanted} == wanted
+    assert [p.name for p in (out / "release" / "tables").glob("*_Block.csv")] == ["H1_Block.csv"]
 
 
 # --- what is not whole ----------------------------------------------------------------------------------------------------
