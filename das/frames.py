@@ -22,7 +22,7 @@ def tidy(
     """``columns`` are arrays ``(units, answers)`` by name. Before them stand ``level``, ``geocode``, ``name``, ``query``, a
     column for each attribute with the code of the group (``*`` where summed out) and ``label``, what was counted."""
     depth = spine.index(level)
-    codes, names = spine.codes[depth], spine.names[depth]
+    codes, names = spine.geocodes(level), spine.names[depth]
     out: dict[str, Any] = {
         "level": level,
         "geocode": np.repeat(codes.astype(object), query.answers),

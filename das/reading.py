@@ -21,6 +21,7 @@ from das.files.release import tables as published_tables
 from das.files.release.estimates import EstimateReader, folder_of
 from das.files.run import errors_csv
 from das.files.run.run_directory import RunDirectory, is_private, read_text
+from das.model.codes import Codes, encoded, text
 from das.model.kinds import PERSONS
 from das.model.not_private import CELL, COLUMN
 from das.model.post_processing import PostProcessing
@@ -189,15 +190,13 @@ def _chosen(release: Opened, table: str | None, level: str | None) -> list[tuple
     return [(t, u, lv) for t, u in every if t.name in names for lv in there[t.name] if at in (None, lv)]
 
 
-def _long(
-    release: Opened, table: Table, level: str, codes: NDArray[np.str_], columns: Mapping[str, Any]
-) -> pd.DataFrame:
+def _long(release: Opened, table: Table, level: str, codes: Codes, columns: Mapping[str, Any]) -> pd.DataFrame:
     """A row for each unit and column of a table."""
     width = len(table.columns)
     out: dict[str, Any] = {
         "table": table.name,
         "level": level,
-        "geocode": np.repeat(codes.astype(object), width),
+        "geocode": np.repeat(text(codes).astype(object), width),
         "name": np.repeat(_names(release.spine, level, codes), width),
         "field": np.tile(np.array(table.columns, dtype=object), len(codes)),
         "label": np.tile(np.array(table.labels, dtype=object), len(codes)),
@@ -206,7 +205,7 @@ def _long(
     return pd.DataFrame(out | published_tables.marks(table, release.after.private))
 
 
-def _names(spine: Spine, level: str, codes: NDArray[np.str_]) -> NDArray[Any]:
+def _names(spine: Spine, level: str, codes: Codes) -> NDArray[Any]:
     """The name of each code, empty where the spine does not have it."""
     unit = spine.find(level, codes)
     return np.where(unit < 0, "", spine.names[spine.index(level)][unit]).astype(object)
@@ -220,7 +219,7 @@ def _named(frame: pd.DataFrame, path: Path | str) -> pd.DataFrame:
     spine = spine_file.read(release / "spine.parquet")
     names = np.full(len(frame), "", dtype=object)
     for level, rows in frame.groupby("level", sort=False).indices.items():
-        names[rows] = _names(spine, level, frame["geocode"].to_numpy()[rows].astype(np.str_))
+        names[rows] = _names(spine, level, encoded(frame["geocode"].to_numpy()[rows]))
     frame.insert(list(frame.columns).index("geocode") + 1, "name", names)
     return frame
 

@@ -16,14 +16,16 @@ from das.errors import InputError
 from das.files.microdata.reading import read, read_frame
 from das.files.microdata.writing import write
 from das.microdata import expand
+from das.model.codes import encoded, text
 from das.model.histogram import Histogram
 from das.model.kinds import HOUSING, PERSONS
 from das.model.schema import CENRACE, E2E_1940, H1, PL94, Attribute, Schema
 from das.model.universe import Universe
 
 TOY = Schema("toy", (Attribute("sex", ("male", "female")), Attribute("age", ("young", "middle", "old"))))
-BLOCKS = np.array([f"44007010{t:03d}{g}{g}0{b:02d}" for t in range(2) for g in range(1, 3) for b in range(3)])
-SPINE_BLOCKS = np.array(["0441000700491" + c[:2] + c for c in BLOCKS])  # a longer code, the block at its end
+TEXTS = [f"44007010{t:03d}{g}{g}0{b:02d}" for t in range(2) for g in range(1, 3) for b in range(3)]
+BLOCKS = encoded(TEXTS)
+SPINE_BLOCKS = encoded(["0441000700491" + c[:2] + c for c in TEXTS])  # a longer code, the block at its end
 
 PERSONS_HEADER = [
     *("SCHEMA_TYPE_CODE", "SCHEMA_BUILD_ID", "TABBLKST", "TABBLKCOU", "TABTRACTCE", "TABBLKGRPCE", "TABBLK"),
@@ -98,7 +100,7 @@ def test_redistricting_persons_have_the_published_columns_and_codes(tmp_path):
     assert (frame.SCHEMA_TYPE_CODE == "MPD").all()
     assert (frame.SCHEMA_BUILD_ID == "1.2").all()
     geocode = frame.TABBLKST + frame.TABBLKCOU + frame.TABTRACTCE + frame.TABBLKGRPCE + frame.TABBLK
-    assert (geocode == BLOCKS[unit]).all()
+    assert (encoded(geocode) == BLOCKS[unit]).all()
     assert [len(frame[c][0]) for c in PERSONS_HEADER[2:7]] == [2, 3, 6, 1, 4]
     assert (frame.RTYPE == np.where(levels[0] == 0, "3", "5")).all()
     assert (frame.GQTYPE_PL == levels[0].astype(str)).all()
@@ -118,7 +120,7 @@ def test_redistricting_units_and_the_facilities_of_public_structures(tmp_path):
     assert list(frame.columns) == UNITS
     assert (frame.SCHEMA_TYPE_CODE == "MUD").all()
     counted = frame.groupby(["TABBLK", "RTYPE", "HH_STATUS"]).size().to_dict()
-    block = [c[-4:] for c in BLOCKS[:3]]
+    block = [c[-4:] for c in TEXTS[:3]]
     assert counted == {
         (block[0], "2", "2"): 2,
         (block[0], "2", "1"): 3,
@@ -131,7 +133,7 @@ def test_redistricting_units_and_the_facilities_of_public_structures(tmp_path):
 
 
 def test_1940_persons_have_the_23_columns_and_the_type_of_quarters(tmp_path):
-    codes = np.array(["4400100001", "4400100002"])
+    codes = encoded(["4400100001", "4400100002"])
     h = random_histogram(2, E2E_1940, 300)
     write(tmp_path / "persons", h, codes, Universe(PERSONS, E2E_1940))
     frame = read_frame(tmp_path / "persons").astype(str)
@@ -152,20 +154,20 @@ def test_1940_persons_have_the_23_columns_and_the_type_of_quarters(tmp_path):
 
 def test_other_schemas_have_labels(tmp_path):
     h = from_dense(np.array([[0, 1, 0, 0, 0, 2]]))
-    write(tmp_path / "persons", h, np.array(["north"]), Universe(PERSONS, TOY))
+    write(tmp_path / "persons", h, encoded(["north"]), Universe(PERSONS, TOY))
     frame = read_frame(tmp_path / "persons")
     assert frame.astype(str).to_numpy().tolist() == [
         ["north", "0", "male", "middle"],
         ["north", "1", "female", "old"],
         ["north", "2", "female", "old"],
     ]
-    write(tmp_path / "units", h, np.array(["north"]), Universe(HOUSING, TOY))
+    write(tmp_path / "units", h, encoded(["north"]), Universe(HOUSING, TOY))
     assert list(read_frame(tmp_path / "units").columns) == ["geocode", "sex", "age"]
-    assert read(tmp_path / "units", Universe(HOUSING, TOY), np.array(["north"])).same_as(h)
+    assert read(tmp_path / "units", Universe(HOUSING, TOY), encoded(["north"])).same_as(h)
 
 
 def test_codes_that_are_not_blocks_are_kept_whole(tmp_path):
-    states = np.array(["01", "44"])
+    states = encoded(["01", "44"])
     h = random_histogram(2, PL94, 50)
     write(tmp_path / "persons", h, states, Universe(PERSONS, PL94))
     assert "geocode" in read_frame(tmp_path / "persons").columns
@@ -174,10 +176,10 @@ def test_codes_that_are_not_blocks_are_kept_whole(tmp_path):
 
 def test_longer_1940_codes_are_kept_whole(tmp_path):
     """State, county, supervisor's district, enumeration district: not the three parts of the 1940 file."""
-    codes = np.array(["4400100010001", "4400100020001"])
+    codes = encoded(["4400100010001", "4400100020001"])
     h = random_histogram(2, E2E_1940, 50)
     write(tmp_path / "persons", h, codes, Universe(PERSONS, E2E_1940))
-    assert set(read_frame(tmp_path / "persons").geocode) == set(codes)
+    assert set(read_frame(tmp_path / "persons").geocode) == set(text(codes).tolist())
     assert read(tmp_path / "persons", Universe(PERSONS, E2E_1940), codes).same_as(h)
 
 
@@ -204,7 +206,7 @@ def test_the_text_file_holds_the_same_rows(tmp_path):
 def test_round_trip_whatever_the_batch(tmp_path_factory, h, batch):
     """Batches smaller than a unit, smaller than a file, larger than all; and a histogram of nobody."""
     directory = tmp_path_factory.mktemp("m") / "persons"
-    codes = np.array(["b", "a", "c"])
+    codes = encoded(["b", "a", "c"])
     codes = codes[: h.units]
     write(directory, h, codes, Universe(PERSONS, TOY), batch=batch)
     assert read(directory, Universe(PERSONS, TOY), codes).same_as(h)
@@ -278,7 +280,7 @@ def test_write_refuses_what_does_not_fit(tmp_path, monkeypatch):
         write(tmp_path / "p", h, BLOCKS[:11], Universe(PERSONS, PL94))
     with pytest.raises(InputError, match="do not fit"):
         write(tmp_path / "p", h, BLOCKS, Universe(PERSONS, TOY))
-    twins = np.array(["0" + BLOCKS[0], "1" + BLOCKS[0]])
+    twins = encoded(["0" + TEXTS[0], "1" + TEXTS[0]])
     with pytest.raises(InputError, match="same code in its last 16"):
         write(tmp_path / "p", h.rows(0, 2), twins, Universe(PERSONS, PL94))
     one = from_dense(np.array([[1, 1]]))
@@ -286,7 +288,7 @@ def test_write_refuses_what_does_not_fit(tmp_path, monkeypatch):
         write(tmp_path / "u", one, BLOCKS[:1], Universe(HOUSING, H1), structures=np.zeros((2, 8), dtype=np.int64))
     monkeypatch.setattr(microdata_file, "LARGEST_SERIAL", 2)
     with pytest.raises(InputError, match="more than EPNUM can number"):
-        write(tmp_path / "p", from_dense(np.full((1, 6), 1)), np.array(["a"]), Universe(PERSONS, TOY))
+        write(tmp_path / "p", from_dense(np.full((1, 6), 1)), encoded(["a"]), Universe(PERSONS, TOY))
     assert list(tmp_path.iterdir()) == []
 
 
@@ -314,7 +316,7 @@ def test_what_another_program_rewrote_is_read_by_its_values(written):
     before = read(written, Universe(PERSONS, PL94), BLOCKS)
     assert first["CENRACE"] != "63"
     change(part, "CENRACE", 3, "63")
-    unit = list(BLOCKS).index("".join(first[c] for c in PERSONS_HEADER[2:7]))
+    unit = TEXTS.index("".join(first[c] for c in PERSONS_HEADER[2:7]))
     moved = read(written, Universe(PERSONS, PL94), BLOCKS).dense() - before.dense()
     levels = (int(first["GQTYPE_PL"]), int(first["VOTING_AGE"]) - 1, int(first["CENHISP"]) - 1)
     old, new = (np.ravel_multi_index((*levels, race), PL94.shape) for race in (int(first["CENRACE"]) - 1, 62))

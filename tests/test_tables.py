@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 import das.files.release.tables as files
 from das.errors import InputError
 from das.files.release.tables import read, write
+from das.model.codes import encoded, text
 from das.model.histogram import Histogram
 from das.model.kinds import HOUSING, PERSONS
 from das.model.schema import CENRACE, E2E_1940, H1, PL94, Attribute, Schema
@@ -112,7 +113,7 @@ def test_a_table_that_rests_on_an_assigned_attribute_says_so(tmp_path):
     toy = of(Universe(PERSONS, TOY), ["age"])
     assert [(t.name, t.assigned) for t in toy] == [("T0", ()), ("T1", ()), ("T2", ("age",)), ("T3", ("age",))]
     assert toy[2].title == f"{published(TOY)[2].title} (NOT COUNTED: age assigned)"
-    h, codes = random_histogram(3, TOY.cells, 20), np.array(["1", "2", "3"])
+    h, codes = random_histogram(3, TOY.cells, 20), encoded(["1", "2", "3"])
     write(tmp_path, "Block", codes, toy, h, private=False)
     assert (tmp_path / "T2_Block.csv").read_text().splitlines()[0].endswith(",NOT COUNTED,NOT PRIVATE")
     assert read(tmp_path / "T2_Block.csv").columns == toy[2].columns  # what is read is the table alone
@@ -243,7 +244,7 @@ def test_a_histogram_recovered_from_a_real_file_gives_its_rows_back():
 
 # --- files -------------------------------------------------------------------------------------------
 
-CODES = np.array([f"440070{i:010d}" for i in range(7)])
+CODES = encoded([f"440070{i:010d}" for i in range(7)])
 
 
 def test_files_have_header_and_rows(tmp_path):
@@ -253,7 +254,7 @@ def test_files_have_header_and_rows(tmp_path):
         rows = list(csv.reader(file))
     p1 = published(PL94)[0]
     assert rows[0] == ["GEOCODE", *p1.columns]
-    assert [r[0] for r in rows[1:]] == CODES.tolist()
+    assert [r[0] for r in rows[1:]] == text(CODES).tolist()
     assert np.array_equal(np.array([r[1:] for r in rows[1:]], dtype=np.int64), p1.values(H))
     assert paths[0].read_text().splitlines()[1].startswith("4400700000000000,")
     back = read(paths[0])
@@ -286,13 +287,13 @@ def test_file_refusals(tmp_path):
     with pytest.raises(InputError, match="6 codes for 7 units"):
         write(tmp_path, "Block", CODES[:6], published(TOY), h)
     awkward = CODES.copy()
-    awkward[2] = "a,b"
+    awkward[2] = b"a,b"
     with pytest.raises(InputError, match="a code cannot stand in a CSV file"):
         write(tmp_path, "Block", awkward, published(TOY), h)
     assert list(tmp_path.iterdir()) == []
     with pytest.raises(InputError, match="not readable"):
         read(tmp_path / "T0_Block.csv")
-    for text in ("GEOCODE,T0000001\n44,x\n", "GEOCODE,T0000001\n44\n", "", "T0000001\n4\n", "GEOCODE,T0000001\n44,\n"):
-        (tmp_path / "T0_Block.csv").write_text(text)
+    for wrong in ("GEOCODE,T0000001\n44,x\n", "GEOCODE,T0000001\n44\n", "", "T0000001\n4\n", "GEOCODE,T0000001\n44,\n"):
+        (tmp_path / "T0_Block.csv").write_text(wrong)
         with pytest.raises(InputError, match=r"T0_Block\.csv"):
             read(tmp_path / "T0_Block.csv")

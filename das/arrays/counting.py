@@ -64,14 +64,14 @@ def count(records: Frame, schema: Schema, spine: Spine, *, place: str | None = N
 
 
 def _units(records: Frame, place: str, spine: Spine) -> NDArray[np.int64]:
-    row, codes = _distinct(records, place)
+    lowest, (row, codes) = spine.levels[-1], _distinct(records, place)
     if not all(isinstance(code, str) and code for code in codes):
         frame.texts(records, place, WHERE)  # says what is wrong, and in how many rows
-    found = spine.find(spine.levels[-1], codes.astype(np.str_))
+    found = spine.find(lowest, codes.astype(np.str_))
     if (lost := found[row] < 0).any():
         raise InputError(f"{int(lost.sum()):,} of {len(row):,} rows have a code in {place!r} that is no unit of "
-                         f"{spine.levels[-1]}, the first of them {str(codes[row[lost.argmax()]])!r}", where=WHERE,
-                         remedy=f"write codes as the spine does, such as {str(spine.codes[-1][0])!r}, and list every place "
+                         f"{lowest}, the first of them {str(codes[row[lost.argmax()]])!r}", where=WHERE,
+                         remedy=f"write codes as the spine does, such as {spine.code(lowest, 0)!r}, and list every place "
                          "when you make it")  # fmt: skip
     return found[row]
 

@@ -47,7 +47,7 @@ class LevelCounts:
             return tidy(self.spine, self.level, self.schema, self.schema.query(query), {"value": self.answer(query)},
                         private=self.private)  # fmt: skip
         h, depth = self.histogram, self.spine.index(self.level)
-        places = {"geocode": self.spine.codes[depth], "name": self.spine.names[depth]}
+        places = {"geocode": self.spine.geocodes(self.level), "name": self.spine.names[depth]}
         out: dict[str, Any] = {"level": self.level} | {n: texts.astype(object)[h.unit] for n, texts in places.items()}
         levels = np.unravel_index(h.cell, self.schema.shape)
         parts = list(zip(self.schema.attributes, levels, strict=True))
@@ -107,7 +107,7 @@ class Result:
         attribute with its level's code or, with ``labels``, in words. :func:`das.count` of it gives the counts again."""
         lowest = self.spine.levels[-1]
         unit, cell = expand(self.histograms[lowest].histogram)
-        out: dict[str, Any] = {lowest: self.spine.codes[-1].astype(object)[unit]}
+        out: dict[str, Any] = {lowest: self.spine.geocodes(lowest).astype(object)[unit]}
         for a, at in zip(self.schema.attributes, np.unravel_index(cell, self.schema.shape), strict=True):
             out[a.name] = pd.Categorical.from_codes(at, list(a.labels if labels else a.levels))
         return pd.DataFrame(out | ({} if self.private else {COLUMN: CELL}))

@@ -156,8 +156,8 @@ def _found(release: Opened, prefixes: Sequence[str], called: Sequence[str], as_j
     for level, places in kinds.items():
         beside = {c.lower(): t for c, t in places.beside.items() if c in (NAME, GEOID)}
         for unit in np.flatnonzero(places.wanted(prefixes, called)).tolist():
-            texts = {c: str(beside[c][unit]) if c in beside else "" for c in ("name", "geoid")}
-            rows.append({"level": level, "code": str(places.codes[unit]), **texts})
+            told = {"code": places.codes, "name": beside.get("name"), "geoid": beside.get("geoid")}
+            rows.append({"level": level} | {c: "" if t is None else str(t[unit], "utf-8") for c, t in told.items()})
     if not rows:
         raise UserError("there is no such unit at any level", where="--geocode, --name",
                         remedy="type less of the name; `das tables RUN` lists the levels")  # fmt: skip

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from das.errors import InputError, SpecError
+from das.model.codes import Codes, encoded
 from das.model.names import blank
 from das.model.nesting import nested
 from das.model.records import Blocks
@@ -33,23 +34,23 @@ def spine(
     return Spine(tuple(levels), unit_codes, parents, names), unit
 
 
-def _names(blocks: Blocks, level: str, codes: NDArray[np.str_]) -> NDArray[np.str_]:
+def _names(blocks: Blocks, level: str, codes: Codes) -> NDArray[np.str_]:
     """The names of units. Those of a product of nested fields (a state and a place in it) are known by its code
     without the signs between."""
     known = blocks.names.get(level)
     if known is None:
         return blank(len(codes))
     own = known.at(codes)
-    return np.where(own == "", known.at(np.strings.replace(codes, "-", "")), own)
+    return np.where(own == "", known.at(np.strings.replace(codes, b"-", b"")), own)
 
 
 def _codes(
-    fields: Mapping[str, NDArray[np.str_]],
+    fields: Mapping[str, Codes],
     name: str,
     depth: int,
     define: Mapping[str, Sequence[str]],
     inside: tuple[str, ...] = (),
-) -> NDArray[np.str_]:
+) -> Codes:
     """The code of each block at a level. In its own definition (``inside``) a name means the field."""
     if name in define and name not in inside:
         if not define[name]:
@@ -57,12 +58,12 @@ def _codes(
         parts = [_codes(fields, p, -1, define, (*inside, name)) for p in define[name]]
         out = parts[0]
         for p in parts[1:]:
-            out = np.char.add(np.char.add(out, "-"), p)
+            out = np.strings.add(np.strings.add(out, b"-"), p)
         return out
     if name in fields:
         return fields[name]
     if depth == 0:
-        return np.full(len(next(iter(fields.values()))), name)
+        return np.full(len(next(iter(fields.values()))), encoded(name))
     raise SpecError(
         f"the input has no geographic field {name!r}",
         where="geography.levels" if depth > 0 else "geography.define",

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from das.errors import UserError
 from das.evaluate import differences, errors_of_two
 from das.files import rows_csv
@@ -84,9 +86,9 @@ def _write(
 
 
 def _check_same_world(one: Opened, other: Opened, shared: Sequence[str], a: Path, b: Path) -> None:
-    spines = [(x.spine.levels, [c.tolist() for c in x.spine.codes]) for x in (one, other)]
     schemas = [{u.name: u.schema for u in x.after.universes} for x in (one, other)]
-    if spines[0] != spines[1]:
+    same = one.spine.levels == other.spine.levels
+    if not (same and all(map(np.array_equal, one.spine.codes, other.spine.codes))):
         raise UserError(f"its places are not those of {a}", where=b, remedy="compare estimates over the same tree")
     if not shared or any(schemas[0].get(u) != schemas[1].get(u) for u in shared):
         raise UserError(f"its attributes are not those of {a}", where=b, remedy="compare estimates of the same schema")

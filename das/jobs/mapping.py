@@ -14,6 +14,7 @@ from das.files.readers import boundaries
 from das.files.run import run_directory
 from das.files.run.run_directory import release_of
 from das.model.areas import Areas
+from das.model.codes import text
 from das.model.kinds import PERSONS
 from das.model.labels import NOT_COUNTED, level_words
 from das.model.spelling import named
@@ -64,10 +65,10 @@ def choropleth(run: Path, wanted: Wanted, file: Path, key: str | None = None) ->
     i = _answer(found, wanted.answer)
     values = _values(run, u, found, i, wanted.show, areas)
     if areas is None:
-        held = boundaries.read(file, spine.geoids(level), spine.codes[spine.index(level)], key)
+        held = boundaries.read(file, text(spine.geoids(level)), text(spine.codes[spine.index(level)]), key)
         units = [spine.title(level, k) for k in range(spine.units(level))]
     else:
-        held = boundaries.read(file, areas.geoids, areas.codes, key)
+        held = boundaries.read(file, text(areas.geoids), text(areas.codes), key)
         units = [areas.title(k) for k in range(len(areas))]
     what = found.labels[i] if len(found.labels) > 1 else "Total"
     if NOT_COUNTED in found.title:

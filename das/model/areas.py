@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from das.errors import InputError
+from das.model.codes import Codes, encoded
 from das.model.histogram import Histogram
 from das.model.names import Names, blank
 from das.model.spine import Spine
@@ -21,13 +22,14 @@ class Areas:
     at least; a unit may be in several areas, or in none."""
 
     kind: str
-    codes: NDArray[np.str_]
+    codes: Codes
     area: NDArray[np.int64]
     unit: NDArray[np.int64]
     names: NDArray[np.str_] | None = None
 
     def __post_init__(self) -> None:
         where = f"areas {self.kind!r}"
+        object.__setattr__(self, "codes", encoded(self.codes))
         if len(self.area) != len(self.unit):
             raise InputError("areas and units differ in number", where=where)
         if len(self.codes) == 0 or not np.array_equal(np.unique(self.area), np.arange(len(self.codes))):
@@ -49,23 +51,27 @@ class Areas:
         return blank(len(self.codes)) if self.names is None else self.names
 
     @property
-    def geoids(self) -> NDArray[np.str_]:
+    def geoids(self) -> Codes:
         """The Bureau's identifier of each area, empty where its code is none: kinds of which TIGER has files, by the number
         of digits.
 
         >>> one = np.zeros(1, dtype=int)
         >>> [
-        ...     Areas(k, np.array([c]), one, one).geoids[0]
+        ...     Areas(k, encoded([c]), one, one).geoids[0]
         ...     for k, c in (("Place", "4459000"), ("Place", "7"), ("Ward", "4459000"))
         ... ]
-        [np.str_('4459000'), np.str_(''), np.str_('')]
+        [np.bytes_(b'4459000'), np.bytes_(b''), np.bytes_(b'')]
         """
-        return np.where(np.strings.str_len(self.codes) == GEOID_DIGITS.get(self.kind, -1), self.codes, "")
+        return np.where(np.strings.str_len(self.codes) == GEOID_DIGITS.get(self.kind, -1), self.codes, b"")
 
     def title(self, area: int) -> str:
         """How a page calls an area: its name and, in brackets, its code; its code where it has no name."""
-        name, code = str(self.called[area]), str(self.codes[area])
+        name, code = str(self.called[area]), self.code(area)
         return f"{name} ({code})" if name else code
+
+    def code(self, area: int) -> str:
+        """The code of an area as text."""
+        return str(self.codes[area], "utf-8")
 
     def histogram(self, h: Histogram) -> Histogram:
         """The counts of the lowest units, added up to the areas."""
@@ -97,7 +103,7 @@ class Areas:
 
     @staticmethod
     def of_field(
-        kind: str, code: NDArray[np.str_], unit: NDArray[np.int64], units: int, names: Names | None = None
+        kind: str, code: Codes, unit: NDArray[np.int64], units: int, names: Names | None = None
     ) -> Areas | None:
         """From a code of each block and the lowest unit of each block. Blank, or all nines, is no area; a unit whose
         blocks have different codes is in none of them. ``None`` where there is no area."""
@@ -121,7 +127,7 @@ INSIDE = {"Place": "State", "CD": "State", "SLDU": "State", "SLDL": "State", "VT
 
 
 def off_spine(
-    fields: Mapping[str, NDArray[np.str_]],
+    fields: Mapping[str, Codes],
     levels: Sequence[str],
     unit: NDArray[np.int64],
     units: int,
@@ -133,13 +139,13 @@ def off_spine(
         if field in levels:
             continue
         if (above := fields.get(INSIDE.get(field, ""))) is not None:
-            code = np.where(_none(code), "", np.strings.add(above, np.strings.strip(code)))
+            code = np.where(_none(code), b"", np.strings.add(above, np.strings.strip(code)))
         areas = Areas.of_field(field, code, unit, units, (names or {}).get(field))
         if areas is not None:
             found.append(areas)
     return tuple(found)
 
 
-def _none(codes: NDArray[np.str_]) -> NDArray[np.bool_]:
+def _none(codes: Codes) -> NDArray[np.bool_]:
     """Blank, or all nines."""
-    return np.asarray(np.strings.strip(codes, "9 ") == "")
+    return np.asarray(np.strings.strip(codes, b"9 ") == b"")

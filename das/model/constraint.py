@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from das.errors import InfeasibleError, InputError
+from das.model.codes import Codes, characters, of_characters, text
 from das.model.spine import Spine
 
 #: Subsets of the groups are listed up to this many groups.
@@ -65,14 +66,16 @@ class JointTotals:
             raise InputError("every part needs a unit, and every unit a part with a total", where="joint totals")
 
     @staticmethod
-    def of_places(codes: NDArray[np.str_], stated: NDArray[np.int64]) -> JointTotals:
+    def of_places(codes: Codes, stated: NDArray[np.int64]) -> JointTotals:
         """From what each unit states of its whole place. A code is a digit for the part of the place (1 in American
         Indian areas, 0 elsewhere) and then the place's own, as in the geocodes of the Bureau's spine."""
-        part = np.unique([str(code)[1:] for code in codes], return_inverse=True)[1]
+        place = characters(codes).copy()
+        place[:, 0] = 0
+        part = np.unique(of_characters(place), return_inverse=True)[1]
         total = np.zeros(part.max() + 1, dtype=np.int64)
         total[part] = stated
         if (bad := total[part] != stated).any():
-            raise InputError(f"unit {codes[bad][0]} and another of its place state different totals of it",
+            raise InputError(f"unit {text(codes[bad])[0]} and another of its place state different totals of it",
                              where="joint totals")  # fmt: skip
         return JointTotals(part, total)
 

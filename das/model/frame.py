@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from das.errors import InputError
+from das.model.codes import text
 
 #: A pandas, polars or Arrow table, or a mapping of columns.
 Frame = Any
@@ -31,14 +32,14 @@ def names(frame: Frame, where: str) -> list[str]:
 
 
 def column(frame: Frame, name: str, where: str) -> NDArray[Any]:
-    """One column, ``(rows,)``, in the dtype that it has."""
+    """One column, ``(rows,)``, in the dtype that it has; bytes, as :mod:`das.model.codes` has them, as text."""
     known = names(frame, where)
     if name not in known:
         raise InputError(f"there is no column {name!r}", where=where, remedy=f"its columns are {', '.join(known[:30])}")
     values = np.asarray(frame[name])
     if values.ndim != 1:
         raise InputError(f"column {name!r} has {values.ndim} dimensions", where=where, remedy="give one value a row")
-    return values
+    return text(values) if values.dtype.kind == "S" else values
 
 
 def rows(frame: Frame, where: str) -> int:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from das.errors import InputError
+from das.model.codes import Codes, characters, encoded, of_characters
 
 #: Digits of a standard code by level: state 2, county 3, tract 6, block group 1. A block's has its own rule.
 DIGITS = {"State": 2, "County": 5, "Tract": 11, "Block_Group": 12}
@@ -22,25 +23,27 @@ BLOCK, TWICE = 16, 11
 class Names:
     """``names[i]`` is the name of code ``codes[i]``; codes are unique and sorted."""
 
-    codes: NDArray[np.str_]
+    codes: Codes
     names: NDArray[np.str_]
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "codes", encoded(self.codes))
         if len(self.codes) != len(self.names):
             raise InputError("codes and names differ in number", where="names of places")
         if (self.codes[1:] <= self.codes[:-1]).any():
             raise InputError("a code occurs twice, or codes are not sorted", where="names of places")
 
     @staticmethod
-    def of(codes: NDArray[np.str_], names: NDArray[np.str_]) -> Names:
+    def of(codes: Codes | NDArray[np.str_], names: NDArray[np.str_]) -> Names:
         """From pairs in any order, of which each code's first one holds. Blanks around a name are cut, and what
         cannot be printed on one line becomes a blank."""
-        unique, first = np.unique(codes, return_index=True)
+        unique, first = np.unique(encoded(codes), return_index=True)
         found = np.strings.strip(_printable(names[first])) if len(first) else np.zeros(0, dtype="<U1")
         return Names(unique, shrunk(found))
 
-    def at(self, codes: NDArray[np.str_]) -> NDArray[np.str_]:
+    def at(self, codes: Codes | NDArray[np.str_]) -> NDArray[np.str_]:
         """The name of each code, empty where there is none."""
+        codes = encoded(codes)
         if not len(self.codes):
             return blank(len(codes))
         at = np.minimum(np.searchsorted(self.codes, codes), len(self.codes) - 1)
@@ -92,17 +95,17 @@ def _printable(names: NDArray[np.str_]) -> NDArray[np.str_]:
     return names
 
 
-def geoids(level: str, codes: NDArray[np.str_]) -> NDArray[np.str_]:
+def geoids(level: str, codes: Codes) -> Codes:
     """The standard GEOID of each unit, which joins to TIGER and to block-assignment files: state 2 digits, county 5,
     tract 11, block group 12, block 15. Empty for a level whose codes are not all of that form.
 
     In the Bureau's noisy measurement files the 16 digits of a block end a longer code, whose second and third
     character are the state's.
 
-    >>> geoids("Block", np.array(["4400701020022003"])).tolist()
-    ['440070102002003']
+    >>> geoids("Block", encoded(["4400701020022003"]))
+    array([b'440070102002003'], dtype='|S15')
     """
-    p = _points(codes)
+    p = characters(codes)
     if level == "Block" and p.shape[1] >= BLOCK:
         digits = p[:, -BLOCK:]
         standard = (digits[:, TWICE] == digits[:, TWICE + 1]).all()
@@ -112,10 +115,10 @@ def geoids(level: str, codes: NDArray[np.str_]) -> NDArray[np.str_]:
     elif p.shape[1] == DIGITS.get(level):
         digits, standard, kept = p, True, p
     else:
-        return blank(len(codes))
+        return np.zeros(len(codes), dtype="S1")
     if not len(codes) or not standard or (digits < ord("0")).any() or (digits > ord("9")).any():
-        return blank(len(codes))
-    return np.ascontiguousarray(kept).view(f"<U{kept.shape[1]}")[:, 0]
+        return np.zeros(len(codes), dtype="S1")
+    return of_characters(kept)
 
 
 def _points(texts: NDArray[np.str_]) -> NDArray[np.uint32]:

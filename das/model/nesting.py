@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from das.errors import InputError
+from das.model.codes import Codes, text
 
-Codes = NDArray[np.str_]
 Indices = NDArray[np.int64]
 
 
@@ -40,12 +40,12 @@ def nested(levels: Sequence[str], codes: Sequence[Codes]) -> tuple[tuple[Codes, 
     return tuple(units), tuple(parents), unit
 
 
-def _check_codes(name: str, codes: NDArray[np.str_]) -> None:
+def _check_codes(name: str, codes: Codes) -> None:
     """Codes stand in CSV files as they are."""
-    for sign in ',"\n\r':
-        if (odd := np.char.find(codes, sign) >= 0).any():
+    for sign in (b",", b'"', b"\n", b"\r"):
+        if (odd := np.strings.find(codes, sign) >= 0).any():
             raise InputError(
-                f"code {str(codes[odd][0])!r} of level {name!r} has a comma, a quote or a line break in it",
+                f"code {str(text(codes[odd])[0])!r} of level {name!r} has a comma, a quote or a line break in it",
                 where="geography",
                 remedy="use codes without them; names can be joined to the results afterwards",
             )
@@ -54,9 +54,9 @@ def _check_codes(name: str, codes: NDArray[np.str_]) -> None:
 def _check_nested(
     name: str,
     levels: Sequence[str],
-    codes: NDArray[np.str_],
+    codes: Codes,
     parent: NDArray[np.int64],
-    above: Sequence[NDArray[np.str_]],
+    above: Sequence[Codes],
 ) -> None:
     """A code that starts twice belongs to two parents: the geography does not nest."""
     if not above and len(codes) > 1:
@@ -69,9 +69,9 @@ def _check_nested(
     if len(unique) == len(codes):
         return
     code = unique[counts > 1][0]
-    homes = [str(above[-1][p]) for p in parent[codes == code][:2]]
+    homes = text(above[-1][parent[codes == code][:2]])
     raise InputError(
-        f"{name} {code} lies in more than one {levels[len(above) - 1]}: {homes[0]} and {homes[1]}",
+        f"{name} {code.decode()} lies in more than one {levels[len(above) - 1]}: {homes[0]} and {homes[1]}",
         where="geography",
         remedy=f"mend the input, or make {name} of whole codes: those of the level above and its own together (in a "
         f"configuration, a product under [geography.define])",

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from das.errors import InputError
 from das.model.closed import Closed
+from das.model.codes import Codes, encoded
 from das.model.confidential import Confidential
 from das.model.names import Names
 from das.model.schema import Schema
@@ -20,17 +21,18 @@ class Blocks(Closed):
     """The places of the lowest level, with what is public about them.
 
     ``fields`` maps a geographic field (``State``, ``County``, ..., ``Block``) to the code of each block,
-    string arrays of shape ``(blocks,)``; codes of nested fields are complete (a county's begins with its
+    bytes of shape ``(blocks,)`` (:mod:`das.model.codes`; texts that are given are made so); codes of nested fields are complete (a county's begins with its
     state's). ``structures`` has shape ``(blocks, dwelling levels)``: housing units (vacant ones too) in
     column 0, group-quarters facilities by type in the others; ``None`` where the data do not say. ``names`` are
     those of places, by field and code, also of places without a block.
     """
 
-    fields: Mapping[str, NDArray[np.str_]]
+    fields: Mapping[str, Codes]
     structures: NDArray[np.int64] | None = None
     names: Mapping[str, Names] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "fields", {name: encoded(code) for name, code in self.fields.items()})
         sizes = {len(v) for v in self.fields.values()}
         if len(sizes) != 1:
             raise InputError("geographic fields of different lengths", where="blocks")

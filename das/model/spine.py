@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from das.errors import InputError
 from das.model import frame as tables
+from das.model.codes import Codes, encoded, text
 from das.model.frame import Frame
 from das.model.names import Names, blank, geoids, unprintable
 from das.model.nesting import nested
@@ -21,7 +22,8 @@ from das.model.nesting import nested
 class Spine:
     """One root; for each level the unit codes and, for each unit, the number of its parent.
 
-    ``codes[l]`` has shape ``(units of level l,)``; ``parent[l]`` the same shape with numbers of level
+    ``codes[l]`` has shape ``(units of level l,)`` (bytes, :mod:`das.model.codes`; texts that are given are made so);
+    ``parent[l]`` the same shape with numbers of level
     ``l - 1`` (all zero at the root level). Units stand in the order of their parents, and by code within
     a parent, so the children of a unit are a slice. Codes are unique within a level. Levels are stored,
     never inferred from the length of a code. ``names[l]``, of the shape of ``codes[l]``, are the names of the units,
@@ -29,13 +31,14 @@ class Spine:
     """
 
     levels: tuple[str, ...]
-    codes: tuple[NDArray[np.str_], ...]
+    codes: tuple[Codes, ...]
     parent: tuple[NDArray[np.int64], ...]
     names: tuple[NDArray[np.str_], ...] = ()
 
     def __post_init__(self) -> None:
         if not len(self.levels) == len(self.codes) == len(self.parent) >= 1:
             raise InputError("levels, codes and parents differ in number", where="spine")
+        object.__setattr__(self, "codes", tuple(map(encoded, self.codes)))
         if len(set(self.levels)) != len(self.levels):
             raise InputError("two levels have the same name", where="spine")
         if len(self.codes[0]) != 1:
@@ -45,9 +48,10 @@ class Spine:
             where = f"spine, level {name!r}"
             if len(codes) != len(parent):
                 raise InputError("codes and parents differ in length", where=where)
-            if len(np.unique(codes)) != len(codes):
+            if not _increasing(codes) and len(np.unique(codes)) != len(codes):
                 raise InputError("a code occurs twice", where=where)
-            if (np.diff(parent) < 0).any() or not np.array_equal(np.unique(parent), np.arange(above)):
+            step = np.diff(parent, prepend=-1, append=above)
+            if ((step < 0) | (step > 1)).any() or step[0] != 1 or step[-1] != 1:
                 raise InputError("units are not in the order of their parents, or a parent has no child", where=where)
             if ((codes[1:] < codes[:-1]) & (parent[1:] == parent[:-1])).any():
                 raise InputError("siblings are not in the order of their codes", where=where)
@@ -63,7 +67,7 @@ class Spine:
             if len(names) != len(codes):
                 raise InputError("codes and names differ in length", where=f"spine, level {level!r}")
             if (odd := unprintable(names)).any():
-                raise InputError(f"the name of unit {codes[odd][0]} has a control character in it",
+                raise InputError(f"the name of unit {text(codes[odd])[0]} has a control character in it",
                                  where=f"spine, level {level!r}")  # fmt: skip
 
     @staticmethod
@@ -76,7 +80,7 @@ class Spine:
 
         >>> places = {"County": ["b", "a", "b"], "Block": ["b2", "a1", "b1"]}
         >>> spine = Spine.from_frame(places, ["State", "County", "Block"])
-        >>> spine.codes[2].tolist(), spine.find("Block", places["Block"]).tolist()
+        >>> spine.geocodes("Block").tolist(), spine.find("Block", places["Block"]).tolist()
         (['a1', 'b1', 'b2'], [2, 0, 1])
         """
         where = "places of the spine"
@@ -85,8 +89,8 @@ class Spine:
         if not (number := tables.rows(frame, where)):
             raise InputError("there is no place", where=where, remedy="give a row for each unit of the lowest level")
         known = tables.names(frame, where)
-        root = [] if levels[0] in known else [np.full(number, levels[0])]
-        codes = root + [tables.texts(frame, level, where) for level in levels[len(root) :]]
+        root = [] if levels[0] in known else [np.full(number, encoded(levels[0]))]
+        codes = root + [encoded(tables.texts(frame, level, where)) for level in levels[len(root) :]]
         units, parents, _ = nested(levels, codes)
         if odd := set(names or {}) - set(levels):
             raise InputError(f"names of {sorted(odd)[0]!r}, which is no level", where=where,
@@ -123,10 +127,18 @@ class Spine:
     def title(self, level: str, unit: int) -> str:
         """How a page calls a unit: its name and, in brackets, its code; its code where it has no name."""
         depth = self.index(level)
-        name, code = str(self.names[depth][unit]), str(self.codes[depth][unit])
+        name, code = str(self.names[depth][unit]), self.code(level, unit)
         return f"{name} ({code})" if name else code
 
-    def geoids(self, level: str) -> NDArray[np.str_]:
+    def geocodes(self, level: str) -> NDArray[np.str_]:
+        """The codes of the units of a level as texts."""
+        return text(self.codes[self.index(level)])
+
+    def code(self, level: str, unit: int) -> str:
+        """The code of a unit as text."""
+        return str(self.codes[self.index(level)][unit], "utf-8")
+
+    def geoids(self, level: str) -> Codes:
         """The standard GEOID of each unit (:func:`das.model.names.geoids`)."""
         return geoids(level, self.codes[self.index(level)])
 
@@ -137,12 +149,12 @@ class Spine:
 
     @cached_property
     def _sorted(self) -> tuple[NDArray[np.int64], ...]:
-        return tuple(np.argsort(c, kind="stable") for c in self.codes)
+        return tuple(map(_order, self.codes))
 
     def find(self, level: str, codes: ArrayLike) -> NDArray[np.int64]:
         """The unit number of each code at ``level``, -1 where there is no such unit."""
         depth = self.index(level)
-        return places(self.codes[depth], np.asarray(codes), self._sorted[depth])
+        return places(self.codes[depth], encoded(codes), self._sorted[depth])
 
     def up(self, level: str, to: str) -> NDArray[np.int64]:
         """For each unit of ``level`` the number of its ancestor at level ``to`` (itself if they are the same)."""
@@ -191,10 +203,24 @@ class Spine:
             yield begin, int(starts[-1])
 
 
-def places(
-    known: NDArray[np.str_], codes: NDArray[np.str_], order: NDArray[np.int64] | None = None
-) -> NDArray[np.int64]:
-    """The place of each code among those that are ``known``, -1 where it is none of them. ``order`` sorts these."""
-    order = np.argsort(known, kind="stable") if order is None else order
+def places(known: Codes, codes: Codes, order: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
+    """The place of each code among those that are ``known``, -1 where it is none of them. ``order`` sorts these.
+
+    A run of them in their order, as files have it, is known at a glance.
+    """
+    order = _order(known) if order is None else order
+    if not len(codes):
+        return np.zeros(0, dtype=np.int64)
+    first = order[min(int(np.searchsorted(known, codes[0], sorter=order)), len(known) - 1)]
+    if np.array_equal(known[first : first + len(codes)], codes):
+        return np.arange(first, first + len(codes))
     at = order[np.minimum(np.searchsorted(known, codes, sorter=order), len(known) - 1)]
     return np.where(known[at] == codes, at, -1)
+
+
+def _order(codes: Codes) -> NDArray[np.int64]:
+    return np.arange(len(codes)) if _increasing(codes) else np.argsort(codes, kind="stable")
+
+
+def _increasing(codes: Codes) -> bool:
+    return bool((codes[1:] > codes[:-1]).all())

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from das.model.codes import Codes, text
 from das.model.spine import Spine
 from das.report.answers import AnswerKey, Answers, Shown
 
@@ -41,8 +42,8 @@ def _places(spine: Spine, level: str) -> dict[str, Any]:
     return out | _called(spine.codes[depth], spine.names[depth])
 
 
-def _called(codes: NDArray[np.str_], names: NDArray[np.str_]) -> dict[str, Any]:
-    return {"codes": _texts(codes)} | ({"names": _texts(names)} if names.any() else {})
+def _called(codes: Codes, names: NDArray[np.str_]) -> dict[str, Any]:
+    return {"codes": _texts(text(codes))} | ({"names": _texts(names)} if names.any() else {})
 
 
 def _texts(values: NDArray[np.str_]) -> str:

@@ -9,6 +9,7 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
 
+from das.model.codes import text
 from das.model.labels import level_words
 from das.report.answers import Answers, Shown
 from das.report.figures import (
@@ -113,7 +114,7 @@ def beside(shown: Shown) -> list[str]:
         at = np.flatnonzero(total.measured)
         if len(at) > 1:
             draw = _intervals if len(at) <= LINES else _cloud
-            out.append(draw(total, shown.spine.codes[i].tolist(), at, f"n{i}"))
+            out.append(draw(total, text(shown.spine.codes[i]).tolist(), at, f"n{i}"))
     return out
 
 

@@ -58,7 +58,7 @@ def _worst(chosen: Sequence[Answers], true: Mapping[AnswerKey, NDArray[np.int64]
             if error[unit, i]:
                 noisy = int(a.noisy[unit, i]) if a.noisy is not None and a.measured[unit] else None
                 what = a.records if a.query == "total" else f"{a.labels[i]} ({a.title}, {a.records})"
-                found.append(Place(str(spine.codes[spine.index(a.level)][unit]), spine.title(a.level, unit), what,
+                found.append(Place(spine.code(a.level, unit), spine.title(a.level, unit), what,
                                    int(true[a.key][unit, i]), noisy, int(a.published[unit, i])))  # fmt: skip
     found.sort(key=lambda p: -abs(p.error))
     by_unit = {p.code: p for p in reversed(found)}

@@ -55,7 +55,7 @@ def mend(
         if moves is None:
             raise InfeasibleError(
                 "its persons cannot be shared out among the units below with known totals, whatever their dwellings",
-                where=f"{level} {spine.codes[spine.index(level)][unit]}",
+                where=f"{level} {spine.code(level, unit)}",
                 remedy="compare the known totals of the levels with each other",
             )
         if moves.any():

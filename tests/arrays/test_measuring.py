@@ -15,6 +15,7 @@ import das
 from das.accounting.draws import Composition
 from das.arrays.counting import Counted
 from das.errors import InputError, PrivacyError, SpecError
+from das.model.codes import text
 from das.model.not_private import CELL, COLUMN
 
 PLACES = pd.DataFrame({"County": ["b", "a", "b", "a"], "Block": ["b2", "a1", "b1", "a2"]})
@@ -45,7 +46,7 @@ def test_counts_are_those_of_another_library(truth: Counted) -> None:
     frame = people().assign(County=lambda f: f["Block"].str[0], State="State")
     for level, codes in zip(SPINE.levels, SPINE.codes, strict=True):
         table = pd.crosstab(frame[level], [frame["age"].astype(str), frame["sex"]])
-        wanted = table.reindex(index=codes.tolist(), columns=[(a, s) for a in "0123" for s in "fm"], fill_value=0)
+        wanted = table.reindex(index=text(codes).tolist(), columns=[(a, s) for a in "0123" for s in "fm"], fill_value=0)
         assert np.array_equal(truth.levels[level].open("test").dense(), wanted.to_numpy())
 
 

@@ -164,11 +164,11 @@ def households(tables: Path) -> Counter[tuple[str, ...]]:
 
 def test_codes_are_composed_and_areas_cut_across(run: Outcome) -> None:
     spine = read_spine(run.directory.release / "spine.parquet")
-    assert spine.codes[2].tolist() == sorted(f"{p}-{m}" for p, m in PLACES)
+    assert spine.geocodes(spine.levels[2]).tolist() == sorted(f"{p}-{m}" for p, m in PLACES)
     (seats,) = read_areas(run.directory.release / "areas.parquet", spine)
     assert seats.kind == "Constituency"
     members = {
-        str(code): {str(spine.codes[2][u]) for u in seats.unit[seats.area == i]} for i, code in enumerate(seats.codes)
+        seats.code(i): {spine.code(spine.levels[2], u) for u in seats.unit[seats.area == i]} for i in range(len(seats))
     }
     assert members == {"north": {"B-01", "Ä-01", "Ä-02"}, "south": {"B-02", "B-03", "Ä-03"}}
 

@@ -5,36 +5,37 @@ import pytest
 
 from das.errors import InputError
 from das.model.areas import Areas, off_spine
+from das.model.codes import encoded
 from das.model.histogram import Histogram
 from das.model.names import Names
 
 
 def test_a_field_of_the_blocks():
     """Blocks 0, 1 make unit 0, and so on. Unit 1 lies in two towns, unit 2 in none."""
-    code = np.array(["00123", "00123", "00123", "00456", "99999", "99999", "00456", "00456"])
+    code = encoded(["00123", "00123", "00123", "00456", "99999", "99999", "00456", "00456"])
     areas = Areas.of_field("Town", code, np.array([0, 0, 1, 1, 2, 2, 3, 3]), 4)
     assert areas is not None
-    assert areas.codes.tolist() == ["00123", "00456"]
+    assert areas.codes.tolist() == [b"00123", b"00456"]
     assert list(zip(areas.area.tolist(), areas.unit.tolist(), strict=True)) == [(0, 0), (1, 3)]
     for nowhere in ("9999", "    ", ""):
-        assert Areas.of_field("Town", np.array([nowhere] * 2), np.array([0, 1]), 2) is None
+        assert Areas.of_field("Town", encoded([nowhere] * 2), np.array([0, 1]), 2) is None
 
 
 def test_every_field_that_is_no_level():
-    fields = {"State": np.array(["44", "44", "09"]), "Block": np.array(["b1", "b2", "b3"]),
-              "Place": np.array(["00100", "99999", "00100"]), "AIAN": np.array(["9999", "1234", "1234"])}  # fmt: skip
+    fields = {"State": encoded(["44", "44", "09"]), "Block": encoded(["b1", "b2", "b3"]),
+              "Place": encoded(["00100", "99999", "00100"]), "AIAN": encoded(["9999", "1234", "1234"])}  # fmt: skip
     found = {a.kind: a for a in off_spine(fields, ("State", "Block"), np.arange(3), 3)}
     assert set(found) == {"Place", "AIAN"}
-    assert found["Place"].codes.tolist() == ["0900100", "4400100"]  # one code, two places
-    assert found["AIAN"].codes.tolist() == ["1234"]  # across a border
+    assert found["Place"].codes.tolist() == [b"0900100", b"4400100"]  # one code, two places
+    assert found["AIAN"].codes.tolist() == [b"1234"]  # across a border
 
 
 def test_their_names_and_sums():
-    fields = {"State": np.array(["44", "44"]), "Place": np.array(["59000", "99999"]), "SLDU": np.array(["1 ", "2 "])}
+    fields = {"State": encoded(["44", "44"]), "Place": encoded(["59000", "99999"]), "SLDU": encoded(["1 ", "2 "])}
     names = {"Place": Names.of(np.array(["4459000"]), np.array(["Providence city"]))}
     place, district = off_spine(fields, ("State",), np.arange(2), 2, names)
     assert (place.called.tolist(), district.called.tolist()) == (["Providence city"], ["", ""])
-    assert district.codes.tolist() == ["441", "442"]
+    assert district.codes.tolist() == [b"441", b"442"]
 
 
 def test_histograms_of_areas_are_sums_of_their_units():

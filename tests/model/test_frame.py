@@ -43,7 +43,7 @@ def test_a_frame_of_any_kind_makes_one_spine(made: Any) -> None:
 
 def test_each_row_is_found_again() -> None:
     spine = Spine.from_frame(PLACES, LEVELS)
-    assert spine.codes[-1][spine.find("Block", PLACES["Block"])].tolist() == PLACES["Block"].tolist()
+    assert spine.geocodes("Block")[spine.find("Block", PLACES["Block"])].tolist() == PLACES["Block"].tolist()
 
 
 @given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2), st.integers(0, 3)), min_size=1, max_size=30))

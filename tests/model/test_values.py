@@ -19,6 +19,7 @@ from das.errors import (
     SpecError,
     UserError,
 )
+from das.model.codes import encoded
 from das.model.confidential import Confidential
 from das.model.constraint import Bounds, Constraint, JointTotals
 from das.model.estimate import Estimate
@@ -150,7 +151,7 @@ def test_parts_without_units_and_units_without_parts_are_refused(part: Any, tota
 
 
 def test_places_are_codes_without_the_digit_of_the_part() -> None:
-    codes = np.array(["034", "036", "134", "144"])
+    codes = encoded(["034", "036", "134", "144"])
     joint = JointTotals.of_places(codes, ints(7, 8, 7, 9))
     assert (joint.part.tolist(), joint.total.tolist()) == ([0, 1, 0, 2], [7, 8, 9])
     assert joint.sums(ints([1, 2], [3, 4], [5, 6], [7, 8])).tolist() == [[6, 8], [3, 4], [7, 8]]

@@ -166,7 +166,7 @@ def test_intervals_are_those_of_the_page_from_python(opened):
     noisy, margin = published + 1, np.array([4, -1, 4])
     blocks = Answers("persons", "Block", "sex", "Sex", ("f", "m"), published, noisy, margin, False, middle, within)
     page = opened(Shown(tree, (*shown(tree).answers[:3], blocks), tree.levels))
-    got = [g["tables"][0] for g in typed(page, *tree.codes[-1].tolist())]
+    got = [g["tables"][0] for g in typed(page, *tree.geocodes(tree.levels[-1]).tolist())]
     for unit, rows in enumerate(got):
         for i, row in enumerate(rows):
             count, *cells = release_page._cells(blocks, unit, i)

@@ -28,9 +28,11 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from das.errors import ReleaseError
+from das.files import codes as texts
 from das.files.parquet import LOST as _LOST
 from das.files.parquet import columns as _columns
 from das.files.parquet import opened, readable
+from das.model.codes import Codes, text
 from das.model.constraint import Constraint
 from das.model.measurement import Measurement
 from das.model.query import Query
@@ -52,12 +54,12 @@ def write(root: Path, level: str, schema: Schema, spine: Spine, measurements: It
     final = root / f"{level}.parquet"
     draft = root / f".{level}.parquet.tmp"
     shutil.rmtree(draft, ignore_errors=True)
-    partition = _partition(spine, level)
+    partition, geocodes = _partition(spine, level), texts.column(spine.codes[spine.index(level)])
     for number, batch in enumerate(_batches(measurements)):
         for where, a, b in _runs(partition, batch[0].start, len(batch[0].values)):
             folder = draft / "DPQuery" / where
             folder.mkdir(parents=True, exist_ok=True)
-            tables = [_rows(m, a, b, schema.query(m.query), schema, spine) for m in batch]
+            tables = [_rows(m, a, b, schema.query(m.query), schema, geocodes) for m in batch]
             _write_part(folder / f"part-{number:05d}.parquet", tables)
     _publish(draft, final)
     return final / "DPQuery"
@@ -66,14 +68,14 @@ def write(root: Path, level: str, schema: Schema, spine: Spine, measurements: It
 def write_constraints(root: Path, schema: Schema, spine: Spine, constraints: Sequence[Constraint]) -> None:
     """Add the constraint rows of the levels they stand at."""
     for level in dict.fromkeys(c.level for c in constraints):
-        partition = _partition(spine, level)
+        partition, geocodes = _partition(spine, level), texts.column(spine.codes[spine.index(level)])
         here = [c for c in constraints if c.level == level]
         draft = root / f".{level}.constraints.tmp"
         shutil.rmtree(draft, ignore_errors=True)
         for where, a, b in _runs(partition, 0, spine.units(level)):
             folder = draft / where
             folder.mkdir(parents=True, exist_ok=True)
-            tables = [_constraint_rows(c, a, b, schema.query(c.query), schema, spine) for c in here]
+            tables = [_constraint_rows(c, a, b, schema.query(c.query), schema, geocodes) for c in here]
             _write_part(folder / "part-00000.parquet", tables)
         _publish(draft, root / f"{level}.parquet" / "Constraint")
 
@@ -101,45 +103,45 @@ def _batches(measurements: Iterable[Measurement]) -> Iterator[list[Measurement]]
         yield batch
 
 
-def _partition(spine: Spine, level: str) -> NDArray[np.str_]:
-    """The folder of each unit: its state where there is such a level at or above it, else the level itself."""
+def _partition(spine: Spine, level: str) -> tuple[list[str], NDArray[np.int64]]:
+    """Folders, and which of them each unit is in: that of its state where there is such a level at or above it, else that
+    of the level itself."""
     if _LEVEL_OF_PARTITION in spine.levels and spine.index(level) >= spine.index(_LEVEL_OF_PARTITION):
-        codes = spine.codes[spine.index(_LEVEL_OF_PARTITION)]
-        names = np.array([f"{_LEVEL_OF_PARTITION}={quote(c, safe='')}" for c in codes.tolist()])  # as Hive does
-        return names[spine.up(level, _LEVEL_OF_PARTITION)]
-    return np.full(spine.units(level), "")
+        codes = text(spine.codes[spine.index(_LEVEL_OF_PARTITION)])
+        names = [f"{_LEVEL_OF_PARTITION}={quote(c, safe='')}" for c in codes.tolist()]  # as Hive does
+        return names, spine.up(level, _LEVEL_OF_PARTITION)
+    return [""], np.zeros(spine.units(level), dtype=np.int64)
 
 
-def _runs(partition: NDArray[np.str_], start: int, n: int) -> Iterator[tuple[str, int, int]]:
+def _runs(partition: tuple[list[str], NDArray[np.int64]], start: int, n: int) -> Iterator[tuple[str, int, int]]:
     """Runs of equal folders among units start:start+n, as offsets into the batch."""
-    here = partition[start : start + n]
+    here = partition[1][start : start + n]
     cuts = [0, *(np.flatnonzero(here[1:] != here[:-1]) + 1).tolist(), n]
     for a, b in pairwise(cuts):
-        yield str(here[a]), a, b
+        yield partition[0][here[a]], a, b
 
 
-def _rows(m: Measurement, a: int, b: int, query: Query, schema: Schema, spine: Spine) -> pa.Table:
-    columns = describe(m.level, m.start + a, b - a, f"{m.query}_dpq", query, schema, spine)
+def _rows(m: Measurement, a: int, b: int, query: Query, schema: Schema, geocodes: pa.StringArray) -> pa.Table:
+    columns = describe(geocodes[m.start + a : m.start + b], f"{m.query}_dpq", query, schema)
     columns["value"] = _lists(m.values[a:b])
     columns["variance"] = pa.array(np.maximum(m.variance[a:b].astype(np.float32), _LEAST))
     return pa.table(columns)
 
 
-def _constraint_rows(c: Constraint, a: int, b: int, query: Query, schema: Schema, spine: Spine) -> pa.Table:
-    columns = describe(c.level, a, b - a, f"{c.name}_con", query, schema, spine)
+def _constraint_rows(c: Constraint, a: int, b: int, query: Query, schema: Schema, geocodes: pa.StringArray) -> pa.Table:
+    columns = describe(geocodes[a:b], f"{c.name}_con", query, schema)
     columns["value"] = _lists(c.bound[a:b])
-    columns["sign"] = pa.array([c.sign] * (b - a))
+    columns["sign"] = pa.repeat(c.sign, b - a)
     return pa.table(columns)
 
 
-def describe(
-    level: str, start: int, n: int, name: str, query: Query, schema: Schema, spine: Spine
-) -> dict[str, pa.Array]:
-    codes = spine.codes[spine.index(level)][start : start + n]
-    columns = {"geocode": pa.array(codes), "query_name": pa.array([name] * n)}
+def describe(geocodes: pa.StringArray, name: str, query: Query, schema: Schema) -> dict[str, pa.Array]:
+    """The columns of the rows of one query: whose they are, and what was asked."""
+    n = len(geocodes)
+    columns = {"geocode": geocodes, "query_name": pa.repeat(name, n)}
     for attribute, grouping in zip(schema.attributes, query.groupings, strict=True):
         label = "*" if grouping.is_total else "detailed" if grouping.is_detailed else grouping.name
-        columns[attribute.name] = pa.array([label] * n)
+        columns[attribute.name] = pa.repeat(label, n)
     shape = np.tile(np.array(query.shape, dtype=np.int32), (n, 1))
     columns["query_shape"] = _lists(shape)
     return columns
@@ -215,7 +217,7 @@ class NmfReader:
         found: dict[str, tuple[str, NDArray[np.int64]]] = {}
         for path in sorted((self.root / f"{level}.parquet" / "Constraint").rglob("*.parquet")):
             table = _columns(path, ["geocode", "query_name", "value", "sign"])
-            names = np.array(table["query_name"].to_pylist())
+            names = texts.texts(table["query_name"])
             unit = _units(table["geocode"], self.spine, level, path)
             for name in dict.fromkeys(names.tolist()):
                 rows = np.flatnonzero(names == name)
@@ -280,7 +282,7 @@ class NmfPart:
     root: Path
     level: str
     first: int
-    codes: NDArray[np.str_]
+    codes: Codes
     files: tuple[_File, ...]
 
     def queries(self, level: str) -> tuple[str, ...]:
@@ -309,7 +311,7 @@ class NmfPart:
         if values is None or (times != 1).any():
             at = int(np.flatnonzero(times != 1)[0])
             what = "no measurement" if times[at] == 0 else f"{times[at]} measurements"
-            code = self.codes[start + at - self.first]
+            code = self.codes[start + at - self.first].decode()
             raise ReleaseError(f"{what} of {query!r} for {level} {code}", where=self.root, remedy=_LOST)
         if not (variance > 0).all():
             raise ReleaseError(f"a variance of {query!r} at {level!r} is not positive", where=self.root, remedy=_LOST)
@@ -362,11 +364,13 @@ def _units(column: pa.ChunkedArray, spine: Spine, level: str, path: Path) -> NDA
 
 
 def _known(
-    column: pa.ChunkedArray, find: Callable[[NDArray[np.str_]], NDArray[np.int64]], level: str, path: Path
+    column: pa.ChunkedArray, find: Callable[[Codes], NDArray[np.int64]], level: str, path: Path
 ) -> NDArray[np.int64]:
     """What ``find`` says of geocodes, of which each must be that of a unit."""
-    wanted = np.array(column.to_pylist(), dtype=str)
+    wanted = texts.codes(column)
     unit = find(wanted)
     if (unit < 0).any():
-        raise ReleaseError(f"geocode {str(wanted[unit < 0][0])!r} is not a unit of {level!r}", where=path, remedy=_LOST)
+        raise ReleaseError(
+            f"geocode {str(text(wanted[unit < 0])[0])!r} is not a unit of {level!r}", where=path, remedy=_LOST
+        )
     return unit

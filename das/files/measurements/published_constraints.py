@@ -14,7 +14,9 @@ import numpy as np
 import pyarrow as pa
 
 from das.errors import InputError, ReleaseError
+from das.files import codes as texts
 from das.files.measurements.published_files import AGAIN, Ints, PublishedLevel, check_shape, matrix, read
+from das.model.codes import text
 from das.model.constraint import Constraint, JointTotals
 from das.model.schema import Schema
 from das.model.spine import Spine
@@ -49,7 +51,7 @@ def constraints_of(
             notes.append(f"{lowest.name}: {name} is not given for {missing} of {len(bound)} units, which are unbounded")
     low, high = np.where(low < 0, 0, low), np.where(high < 0, _NO_LIMIT, high)
     if (bad := (low > high).any(axis=1)).any():
-        raise InputError(f"{lowest.name} {spine.codes[-1][bad][0]}: a lower bound is above the upper one",
+        raise InputError(f"{lowest.name} {spine.code(lowest.name, int(np.argmax(bad)))}: a lower bound is above the upper one",
                          where="hhgq_total_lb and hhgq_total_ub", remedy=AGAIN)  # fmt: skip
     notes += _stricter(schema, spine, levels, [c.level for c in out], low, high)
     for name, sign, bound in zip(bounds, (">=", "<="), (low, high), strict=True):
@@ -92,7 +94,7 @@ def _known_total(schema: Schema, spine: Spine, levels: Sequence[PublishedLevel],
         elif name == "total":
             sums = np.bincount(spine.up(known.level, level.name), weights=counted, minlength=len(total))
             if (bad := sums != total).any():
-                code = spine.codes[spine.index(level.name)][bad][0]
+                code = spine.code(level.name, int(np.argmax(bad)))
                 raise InputError(f"the total of {level.name} {code} is {total[bad][0]}, but those of level {known.level} "
                                  f"below it sum to {int(sums[bad][0])}", where="total_con", remedy=AGAIN)  # fmt: skip
     return [] if known is None else [known]
@@ -110,7 +112,7 @@ def _in_parts(spine: Spine, levels: Sequence[PublishedLevel], known: Sequence[Co
     """A note on places in two parts, below the root, whose totals are not known."""
     if len(levels) == 1 or (known and spine.index(known[0].level) > 0):
         return
-    codes = spine.codes[1].tolist()
+    codes = text(spine.codes[1]).tolist()
     if {(len(c), c[0]) for c in codes} != {(3, "0"), (3, "1")}:
         return
     if split := len(codes) - len({c[1:] for c in codes}):
@@ -124,7 +126,7 @@ def _bound(schema: Schema, spine: Spine, level: PublishedLevel, name: str, kind:
     bound = np.full((spine.units(level.name), spelt.answers), -1, dtype=np.int64)
     for group in level.constraints:
         table = read(group.path, group.number, ["geocode", "query_name", "value"], ["sign", "query_shape"])
-        names = np.array(table["query_name"].to_pylist(), dtype=str)
+        names = texts.texts(table["query_name"])
         row = np.flatnonzero((names == f"{name}_con") | (names == name))
         if not len(row):
             continue
@@ -134,7 +136,7 @@ def _bound(schema: Schema, spine: Spine, level: PublishedLevel, name: str, kind:
                 raise ReleaseError(f"constraint {name!r} has the sign {sorted(signs - {_SIGNS[kind]})[0]!r}, not "
                                    f"{_SIGNS[kind]!r}", where=group.path, remedy=AGAIN)  # fmt: skip
         table = table.take(pa.array(row))
-        unit = spine.find(level.name, np.array(table["geocode"].to_pylist(), dtype=str))
+        unit = spine.find(level.name, texts.codes(table["geocode"]))
         check_shape(table, 0, spelt, group.path)
         got = matrix(table["value"], spelt, group.path)
         if (bound[unit] >= 0).any() or len(np.unique(unit)) != len(unit) or (got < 0).any():

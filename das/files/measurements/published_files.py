@@ -19,11 +19,12 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from das.errors import InputError, ReleaseError, SpecError
+from das.files import codes as texts
 from das.files.parquet import DAMAGE
+from das.model.codes import Codes, encoded
 from das.model.query import Query
 from das.model.schema import SCHEMAS, Schema
 
-Codes = NDArray[np.str_]
 Ints = NDArray[np.int64]
 
 #: The levels of the publications, root first.
@@ -38,8 +39,8 @@ class Group:
 
     path: Path
     number: int
-    first: str
-    last: str
+    first: bytes
+    last: bytes
 
 
 @dataclass
@@ -49,7 +50,7 @@ class PublishedLevel:
     name: str
     groups: list[Group] = field(default_factory=list)
     constraints: list[Group] = field(default_factory=list)
-    codes: Codes = field(default_factory=lambda: np.zeros(0, dtype="<U1"))
+    codes: Codes = field(default_factory=lambda: np.zeros(0, dtype="S1"))
     #: Measured units by variance, for each name of a query in the files and what it stands for.
     found: dict[str, tuple[Query, Counter[float]]] = field(default_factory=dict)
     names: set[str] = field(default_factory=set)  #: of constraints
@@ -103,7 +104,7 @@ def _ordered(levels: list[PublishedLevel], folder: Path) -> list[PublishedLevel]
                              "many units", where=folder,
                              remedy=f"name the levels as the publications do ({', '.join(KNOWN)})")  # fmt: skip
     if not len(levels[0].codes):
-        levels[0].codes = np.array([levels[0].name])
+        levels[0].codes = encoded([levels[0].name])
     if empty := [level.name for level in levels if not len(level.codes)]:
         raise InputError("this level has no rows", where=folder / f"{empty[0]}.parquet",
                          remedy="complete it, or move its folder away to go without the level")  # fmt: skip
@@ -111,7 +112,7 @@ def _ordered(levels: list[PublishedLevel], folder: Path) -> list[PublishedLevel]
 
 
 def _union(codes: Sequence[Codes]) -> Codes:
-    return np.unique(np.concatenate([np.zeros(0, dtype="<U1"), *codes]))
+    return np.unique(np.concatenate([np.zeros(0, dtype="S1"), *codes]))
 
 
 def _files(folder: Path) -> list[Path]:
@@ -168,10 +169,10 @@ def _look(path: Path, number: int, kind: str, schema: Schema, level: PublishedLe
     attributes = [a.name for a in schema.attributes]
     measured = kind == "DPQuery"
     table = read(path, number, ["geocode", "query_name", *attributes, *(["variance"] if measured else [])])
-    codes = np.sort(np.array(pc.unique(table["geocode"]).to_pylist(), dtype=str))
+    codes = np.sort(texts.codes(pc.unique(table["geocode"])))
     if not len(codes):
         return codes
-    group = Group(path, number, str(codes[0]), str(codes[-1]))
+    group = Group(path, number, codes[0], codes[-1])
     if not measured:
         level.constraints.append(group)
         level.names |= {_bare(n) for n in pc.unique(table["query_name"]).to_pylist()}

@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 
 from das.accounting.document import FORMAT, ForeignLine, ForeignStatement, Invariant, Variance
 from das.errors import InputError, ReleaseError, UserError
+from das.files import codes as texts
 from das.files.measurements import nmf
 from das.files.measurements.published_constraints import constraints_of
 from das.files.measurements.published_files import (
@@ -152,7 +153,7 @@ class _LevelMeasured:
 
 def _measurements(level: PublishedLevel, what: _LevelMeasured, spine: Spine, limit: int) -> Iterator[Measurement]:
     """All queries of a slice of units, and so on: what is not in the files is zero with infinite variance."""
-    ends = np.array([[g.first, g.last] for g in level.groups], dtype=str).reshape(-1, 2)
+    ends = np.array([[g.first, g.last] for g in level.groups], dtype=np.bytes_).reshape(-1, 2)
     first, last = (spine.find(level.name, ends[:, i]) if len(ends) else np.zeros(0, dtype=int) for i in (0, 1))
     for start, stop in spine.batches(level.name, sum(q.answers for q in what.queries), limit):
         values = {q.name: np.zeros((stop - start, q.answers), dtype=np.int64) for q in what.queries}
@@ -174,10 +175,10 @@ def _rows(
 ) -> Iterator[tuple[Query, Ints, Ints, NDArray[np.float64]]]:
     """The measured rows of a row group in units ``start:stop``: query, units (from 0), values and variances."""
     table = read(group.path, group.number, ["geocode", "query_name", "value", "variance"], ["query_shape"])
-    unit = spine.find(level, np.array(table["geocode"].to_pylist(), dtype=str)) - start
+    unit = spine.find(level, texts.codes(table["geocode"])) - start
     variance = variance_of(table, group.path)
     here = (unit >= 0) & (unit < stop - start) & np.isfinite(variance)
-    name = np.array(table["query_name"].to_pylist(), dtype=str)
+    name = texts.texts(table["query_name"])
     for written, query in what.names.items():
         row = np.flatnonzero(here & (name == written))
         if len(row):

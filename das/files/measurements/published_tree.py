@@ -13,13 +13,14 @@ from pathlib import Path
 import numpy as np
 
 from das.errors import InputError
-from das.files.measurements.published_files import AGAIN, Codes, Ints, PublishedLevel
+from das.files.measurements.published_files import AGAIN, Ints, PublishedLevel
+from das.model.codes import Codes
 from das.model.spine import Spine
 
 
 def spine_of(levels: Sequence[PublishedLevel], folder: Path) -> Spine:
     """From the lowest level up: each level's own units, and those that codes below begin with."""
-    codes: list[Codes] = [np.zeros(0, dtype=str)] * len(levels)
+    codes: list[Codes] = [np.zeros(0, dtype="S1")] * len(levels)
     parents: list[Ints] = [np.zeros(1, dtype=np.int64)] * len(levels)
     _stand_ins(levels)
     codes[-1] = levels[-1].codes
@@ -35,11 +36,11 @@ def spine_of(levels: Sequence[PublishedLevel], folder: Path) -> Spine:
             parents[depth] = np.searchsorted(codes[depth - 1], home).astype(np.int64)
             childless = np.setdiff1d(codes[depth - 1], home)
             if len(childless):
-                raise InputError(f"{above.name} {str(childless[0])!r} has no unit of level {here.name} below it "
+                raise InputError(f"{above.name} {childless[0].decode()!r} has no unit of level {here.name} below it "
                                  f"({len(childless)} such units)", where=folder,
                                  remedy="get the missing partitions, or leave out those of its branch everywhere")  # fmt: skip
     if len(codes[0]) != 1:
-        raise InputError(f"level {levels[0].name} has {len(codes[0])} units ({codes[0][0]}, {codes[0][1]}, ...), but "
+        raise InputError(f"level {levels[0].name} has {len(codes[0])} units ({codes[0][0].decode()}, {codes[0][1].decode()}, ...), but "
                          "the tree has one root", where=folder,
                          remedy="get the folder of the level above, or keep one branch alone")  # fmt: skip
     return Spine(tuple(level.name for level in levels), tuple(codes), tuple(parents))
@@ -61,7 +62,7 @@ def _check_free(codes: Codes, name: str, folder: Path) -> None:
     bad = np.flatnonzero(np.strings.startswith(codes[1:], codes[:-1]))
     if len(bad):
         a, b = codes[bad[0]], codes[bad[0] + 1]
-        raise InputError(f"geocode {str(b)!r} of level {name} begins with {str(a)!r}, another unit of that level",
+        raise InputError(f"geocode {b.decode()!r} of level {name} begins with {a.decode()!r}, another unit of that level",
                          where=folder, remedy=AGAIN)  # fmt: skip
 
 
@@ -69,17 +70,17 @@ def _homes(codes: Codes, name: str, above: PublishedLevel, folder: Path) -> Code
     """The code of each unit's parent: the unit of the level above that it begins with or, if none, as much of it
     as the codes of that level are long."""
     lengths = np.unique(np.strings.str_len(above.codes)).tolist()
-    home = np.full(len(codes), "", dtype=f"<U{max(lengths)}")
+    home = np.zeros(len(codes), dtype=f"S{max(lengths)}")
     for length in lengths:
-        cut = codes.astype(f"<U{length}")
+        cut = codes.astype(f"S{length}")
         known = np.isin(cut, above.codes)
         home[known] = cut[known]
-    lost = home == ""
+    lost = home == b""
     if lost.any() and len(lengths) == 1:
         derived = lost & (np.strings.str_len(codes) >= lengths[0])
-        home[derived] = codes.astype(f"<U{lengths[0]}")[derived]
+        home[derived] = codes.astype(f"S{lengths[0]}")[derived]
         lost &= ~derived
     if lost.any():
-        raise InputError(f"{name} {str(codes[lost][0])!r} belongs to no unit of level {above.name}: no geocode there "
+        raise InputError(f"{name} {codes[lost][0].decode()!r} belongs to no unit of level {above.name}: no geocode there "
                          f"is its beginning ({int(lost.sum())} such units)", where=folder, remedy=AGAIN)  # fmt: skip
     return home

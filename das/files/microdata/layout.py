@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from das.model.codes import Codes, characters
 from das.model.microdata_form import BUILD, WHOLE, CodedColumn, MicrodataForm
 
 
@@ -28,7 +29,7 @@ class MicrodataLayout:
         return sum(width for _, width in self.geography)
 
 
-def layout(form: MicrodataForm, codes: NDArray[np.str_], build: str) -> MicrodataLayout:
+def layout(form: MicrodataForm, codes: Codes, build: str) -> MicrodataLayout:
     """The layout where the lowest level has the units ``codes``.
 
     The block columns of the redistricting and 1940 files are used where every code ends in a block code of
@@ -40,7 +41,7 @@ def layout(form: MicrodataForm, codes: NDArray[np.str_], build: str) -> Microdat
     return MicrodataLayout(form.title, geography, named | dict(form.constants), form.columns, order)
 
 
-def _fits(codes: NDArray[np.str_], form: MicrodataForm) -> bool:
+def _fits(codes: Codes, form: MicrodataForm) -> bool:
     width = sum(w for _, w in form.geography)
     length = np.strings.str_len(codes)
     if not len(codes) or (length < width).any() or (form.sole and (length > width).any()):
@@ -49,9 +50,7 @@ def _fits(codes: NDArray[np.str_], form: MicrodataForm) -> bool:
     return bool(((tail >= ord("0")) & (tail <= ord("9"))).all())
 
 
-def tails(codes: NDArray[np.str_], width: int) -> NDArray[np.uint32]:
-    """The last ``width`` characters of each code, ``(units, width)`` code points."""
-    codes = np.ascontiguousarray(codes)
-    points = codes.view(np.uint32).reshape(len(codes), -1)
+def tails(codes: Codes, width: int) -> NDArray[np.uint8]:
+    """The last ``width`` bytes of each code, ``(units, width)``."""
     at = np.strings.str_len(codes)[:, None] - width + np.arange(width)
-    return np.take_along_axis(points, at, axis=1)
+    return np.take_along_axis(characters(codes), at, axis=1)

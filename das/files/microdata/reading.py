@@ -18,6 +18,7 @@ from das.errors import InputError
 from das.files.microdata.layout import MicrodataLayout, layout, tails
 from das.files.microdata.writing import BATCH, RECORDS
 from das.files.parquet import DAMAGE
+from das.model.codes import Codes, encoded, of_characters
 from das.model.histogram import Histogram
 from das.model.kinds import PERSONS
 from das.model.microdata_form import SERIAL, CodedColumn
@@ -29,7 +30,7 @@ from das.model.universe import Universe
 FOLDERS = tuple(f"{above}{PERSONS.folder}" for above in ("", "microdata/", "release/microdata/"))
 
 
-def read(directory: Path, universe: Universe, codes: NDArray[np.str_]) -> Histogram:
+def read(directory: Path, universe: Universe, codes: Codes) -> Histogram:
     """Tabulate the microdata in ``directory``: the histogram of the units ``codes``, in that order.
 
     Each record is placed by the values of its columns, and columns that follow from others are checked
@@ -126,7 +127,7 @@ def _batches(path: Path, plan: MicrodataLayout | None) -> Iterator[pa.RecordBatc
         raise InputError(f"not readable as Parquet ({e})", where=path, remedy="write the microdata again") from None
 
 
-def _plan(path: Path, universe: Universe, codes: NDArray[np.str_]) -> MicrodataLayout:
+def _plan(path: Path, universe: Universe, codes: Codes) -> MicrodataLayout:
     """The layout of the universe, which the first part must have."""
     try:
         names = tuple(pq.read_schema(path).names)
@@ -200,18 +201,18 @@ def _runs_on(serial: pa.Array, start: int) -> bool:
 class _Units:
     """From the geographic columns to the number of the unit."""
 
-    def __init__(self, plan: MicrodataLayout, codes: NDArray[np.str_]) -> None:
+    def __init__(self, plan: MicrodataLayout, codes: Codes) -> None:
         self.plan = plan
         held = codes
         if plan.width:
-            held = np.ascontiguousarray(tails(codes, plan.width)).view(f"<U{plan.width}").ravel().astype(np.int64)
+            held = of_characters(tails(codes, plan.width)).astype(np.int64)
         self.order = np.argsort(held, kind="stable")
         self.held = held[self.order]
 
     def of(self, batch: pa.RecordBatch, where: str) -> NDArray[np.int64]:
         if self.plan.width == 0:
             values, index = _codes(batch, self.plan.geography[0][0], where)
-            return self._find(np.array(values, dtype=str), values, where)[index]
+            return self._find(encoded(values), values, where)[index]
         key = np.zeros(batch.num_rows, dtype=np.int64)
         for name, width in self.plan.geography:
             values, index = _codes(batch, name, where)

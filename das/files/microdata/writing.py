@@ -20,8 +20,10 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from das.errors import InputError
+from das.files import codes as texts
 from das.files.microdata.layout import MicrodataLayout, layout, tails
 from das.microdata import expand
+from das.model.codes import Codes, of_characters
 from das.model.histogram import Histogram
 from das.model.microdata_form import SERIAL
 from das.model.not_private import CELL, COLUMN, WARNING
@@ -39,7 +41,7 @@ RECORDS = "das:records"
 def write(
     directory: Path,
     h: Histogram,
-    codes: NDArray[np.str_],
+    codes: Codes,
     universe: Universe,
     *,
     structures: NDArray[np.int64] | None = None,
@@ -139,17 +141,17 @@ def _with_facilities(h: Histogram, structures: NDArray[np.int64]) -> Histogram:
 class _Places:
     """The geographic columns: for each, the distinct values and which of them a unit has."""
 
-    def __init__(self, plan: MicrodataLayout, codes: NDArray[np.str_]) -> None:
+    def __init__(self, plan: MicrodataLayout, codes: Codes) -> None:
         self.whole = codes if plan.width == 0 else None
         self.name = plan.geography[0][0]
         self.parts: dict[str, tuple[pa.Array, NDArray[np.int64]]] = {}
         held = codes
         if plan.width:
-            points, at = tails(codes, plan.width), 0
-            held = _strings(points)
+            rows, at = tails(codes, plan.width), 0
+            held = of_characters(rows)
             for name, width in plan.geography:
-                values, index = np.unique(_strings(points[:, at : at + width]), return_inverse=True)
-                self.parts[name] = pa.array(values, pa.string()), index
+                values, index = np.unique(of_characters(rows[:, at : at + width]), return_inverse=True)
+                self.parts[name] = texts.column(values), index
                 at += width
         if len(np.unique(held)) != len(codes):
             raise InputError(
@@ -161,12 +163,8 @@ class _Places:
     def columns(self, unit: NDArray[np.int64]) -> dict[str, pa.Array]:
         if self.whole is not None:
             first, last = (unit.min(), unit.max() + 1) if len(unit) else (0, 0)
-            return {self.name: _coded(unit - first, pa.array(self.whole[first:last], pa.string()))}
+            return {self.name: _coded(unit - first, texts.column(self.whole[first:last]))}
         return {name: _coded(index[unit], values) for name, (values, index) in self.parts.items()}
-
-
-def _strings(points: NDArray[np.uint32]) -> NDArray[np.str_]:
-    return np.ascontiguousarray(points).view(f"<U{points.shape[1]}").ravel()
 
 
 def _tables(h: Histogram, plan: MicrodataLayout, places: _Places, batch: int) -> Iterator[pa.Table]:

@@ -12,8 +12,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from das.errors import InputError
+from das.files import codes as texts
 from das.files.readers.source import DelimitedFormat, batches, members
 from das.model.areas import Areas
+from das.model.codes import Codes
 from das.model.spine import Spine
 
 #: Columns of a list that name the unit, and those that make up the area's code in block-assignment files.
@@ -25,8 +27,8 @@ ASSIGNED = ("countyfp", "district", "placefp", "cousubfp", "aiannhce", "comptyp"
 class _List:
     """The columns of a list: each line's area and block as text, and the names of the columns."""
 
-    area: NDArray[np.str_]
-    block: NDArray[np.str_]
+    area: Codes
+    block: Codes
     every: bool  #: each line must name an area
 
 
@@ -40,7 +42,7 @@ def read(path: Path, spine: Spine) -> Areas:
             area twice: with the first such line, and how many there are.
     """
     given, level = _list(path), spine.levels[-1]
-    blank = np.flatnonzero(given.area == "")
+    blank = np.flatnonzero(given.area == b"")
     if given.every and len(blank):
         _refuse(path, blank, "a line must be an area and a block: there is no area", "name one, or delete the line")
     at = spine.find(level, given.block)
@@ -50,9 +52,9 @@ def read(path: Path, spine: Spine) -> Areas:
         found = order[np.minimum(np.searchsorted(geoid, given.block, sorter=order), len(order) - 1)]
         at = np.where((at < 0) & (geoid[found] == given.block), found, at)
     if len(odd := np.flatnonzero(at < 0)):
-        _refuse(path, odd, f"{str(given.block[odd[0]])!r} is not a unit of level {level!r}",
+        _refuse(path, odd, f"{given.block[odd[0]].decode()!r} is not a unit of level {level!r}",
                 "use the codes or the GEOIDs of the release's spine.parquet, and no blocks of elsewhere")  # fmt: skip
-    inside = np.flatnonzero(given.area != "")
+    inside = np.flatnonzero(given.area != b"")
     if not len(inside):
         raise InputError("no area is listed", where=path, remedy="name an area on each line")
     codes, area = np.unique(given.area[inside], return_inverse=True)
@@ -61,7 +63,10 @@ def read(path: Path, spine: Spine) -> Areas:
     if len(first) < len(key):
         odd = np.delete(inside, first)
         _refuse(
-            path, odd, f"{str(given.block[odd[0]])!r} stands under {str(given.area[odd[0]])!r} twice", "list it once"
+            path,
+            odd,
+            f"{given.block[odd[0]].decode()!r} stands under {given.area[odd[0]].decode()!r} twice",
+            "list it once",
         )
     return Areas(path.name.split(".")[0], codes, area.astype(np.int64), at[inside])
 
@@ -94,8 +99,8 @@ def _list(path: Path) -> _List:
     joined = whole
     for n in reversed(area[:-1]):
         joined = np.strings.add(column[n], joined)
-    return _List(np.where(whole == "", "", joined), column[block[0]], "area" in area)
+    return _List(np.where(whole == b"", b"", joined), column[block[0]], "area" in area)
 
 
-def _texts(parts: Sequence[pa.Array]) -> NDArray[np.str_]:
-    return np.strings.strip(np.concatenate([np.array(p.to_pylist(), dtype=np.str_) for p in parts]))
+def _texts(parts: Sequence[pa.Array]) -> Codes:
+    return np.strings.strip(texts.codes(pa.chunked_array(parts)))

@@ -36,7 +36,8 @@ from numpy.typing import NDArray
 
 from das.errors import InputError
 from das.files.readers.fetch import state_names
-from das.files.readers.source import Member, letters, members, sources
+from das.files.readers.source import Member, members, sources
+from das.model.codes import of_characters
 from das.model.confidential import Confidential
 from das.model.records import Blocks, Extract, Records, Source
 from das.model.schema import E2E_1940, Schema
@@ -296,7 +297,7 @@ def _extract(persons: _Tally, homes: _Tally, districts: _Tally, used: tuple[Sour
     person, count = persons.result()
     block = np.searchsorted(district, person // E2E_1940.cells)
     return Extract(
-        Blocks({name: letters(text) for name, text in fields.items()}, structures, state_names()),
+        Blocks({name: of_characters(rows) for name, rows in fields.items()}, structures, state_names()),
         Confidential(Records(E2E_1940, block, person % E2E_1940.cells, count)),
         {},
         used,

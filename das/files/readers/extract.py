@@ -75,7 +75,7 @@ def _check_possible(records: Confidential[Records], blocks: Blocks) -> None:
         at = int(np.flatnonzero(impossible)[0])
         levels = np.unravel_index(persons.cell[at], persons.schema.shape)
         labels = (a.levels[i] for a, i in zip(persons.schema.attributes, levels, strict=True))
-        place = ", ".join(f"{field} {codes[persons.block[at]]}" for field, codes in blocks.fields.items())
+        place = ", ".join(f"{field} {codes[persons.block[at]].decode()}" for field, codes in blocks.fields.items())
         number = int(persons.count[impossible].sum())
         raise InputError(
             f"{number} records are of combinations that cannot occur in schema "

@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 
 from das.errors import InputError
 from das.files.readers.pl94_common import AGAIN, LEAVES, LEVELS, WIDTHS, Header, HeaderPlaces
-from das.files.readers.source import join, letters, points
+from das.files.readers.source import points
+from das.model.codes import Codes, characters, encoded, of_characters
 from das.model.confidential import Confidential
 from das.model.kinds import HOUSING
 from das.model.names import Names, merged
@@ -61,17 +62,17 @@ def persons(values: NDArray[np.int32], found: HeaderPlaces, where: str, chunk: i
     return Counts(*(np.concatenate(a) for a in zip(*out, strict=True)))
 
 
-def geography(header: Header, found: HeaderPlaces) -> dict[str, NDArray[np.str_]]:
+def geography(header: Header, found: HeaderPlaces) -> dict[str, Codes]:
     """The geographic fields of the blocks. Places, American Indian areas and districts are raw codes, all 9 for none."""
     at = found.rows["750"]
-    code = points(found.codes["750"])
-    fields = {level.field: letters(code[:, : level.width]) for level in LEVELS.values()}
-    fields["Tract_Group"] = letters(code[:, :9])
-    fields["County_Subdivision"] = join(fields["County"], header.fields["COUSUB"][at])
+    code = characters(encoded(found.codes["750"]))
+    fields = {level.field: of_characters(code[:, : level.width]) for level in LEVELS.values()}
+    fields["Tract_Group"] = of_characters(code[:, :9])
+    fields["County_Subdivision"] = np.strings.add(fields["County"], encoded(header.fields["COUSUB"][at]))
     for field, raw in RAW.items():
         value = header.fields[raw][at]
         none = ((points(value) == ord(" ")) | (points(value) == ord("Z"))).all(axis=1)  # Z: none is defined
-        fields[field] = np.where(none, "9" * WIDTHS[raw], value)
+        fields[field] = np.where(none, b"9" * WIDTHS[raw], encoded(value))
     return fields
 
 
@@ -79,7 +80,7 @@ class StateExtract(NamedTuple):
     """One state, ready to be joined with others: ``persons`` in cells of ``PL94``; ``housing`` is total,
     occupied and vacant units, ``(3, blocks)``; ``names`` of places by field."""
 
-    fields: Mapping[str, NDArray[np.str_]]
+    fields: Mapping[str, Codes]
     persons: Counts
     housing: NDArray[np.int64]
     names: Mapping[str, Names]
@@ -129,7 +130,9 @@ def extract(
     states = sorted(states, key=lambda s: s.fields["State"][0])
     for a, b in pairwise(states):
         if a.fields["State"][0] == b.fields["State"][0]:
-            raise InputError(f"two files of state {a.fields['State'][0]}", where="data.path", remedy="give it once")
+            raise InputError(
+                f"two files of state {a.fields['State'][0].decode()}", where="data.path", remedy="give it once"
+            )
     sizes = [len(s.fields["Block"]) for s in states]
     offset = np.concatenate([[0], np.cumsum(sizes)])
     people = Counts(
@@ -139,7 +142,7 @@ def extract(
     )
     housing = np.concatenate([s.housing for s in states], axis=1)
     fields = {f: np.concatenate([s.fields[f] for s in states]) for f in states[0].fields}
-    undefined = [f for f in DISTRICTS if not np.strings.strip(fields[f], "9").any()]
+    undefined = [f for f in DISTRICTS if not np.strings.strip(fields[f], b"9").any()]
     fields = {f: code for f, code in fields.items() if f not in undefined}
     unit, block = np.nonzero(housing[[2, 1]])  # vacant is cell 0 of the schema of housing units, occupied cell 1
     return Extract(

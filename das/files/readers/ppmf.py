@@ -37,7 +37,8 @@ from das.errors import InputError
 from das.files.readers import pl94_common as pl94
 from das.files.readers import pl94_records
 from das.files.readers.fetch import state_names
-from das.files.readers.source import DelimitedFormat, Member, batches, letters, members, sources
+from das.files.readers.source import DelimitedFormat, Member, batches, members, sources
+from das.model.codes import Codes, of_characters
 from das.model.confidential import Confidential
 from das.model.records import Blocks, Extract, Records
 from das.model.schema import PL94, Schema
@@ -212,9 +213,9 @@ def _encode(values: ColumnArrays, column: Mapping[str, str], member: Member, lin
     return block * PL94.cells + cell
 
 
-def _fields(places: NDArray[np.int64]) -> dict[str, NDArray[np.str_]]:
+def _fields(places: NDArray[np.int64]) -> dict[str, Codes]:
     """Geographic fields of blocks given as numbers of 15 digits."""
-    digits = (places[:, None] // 10 ** np.arange(14, -1, -1) % 10 + ord("0")).astype(np.uint32)
+    digits = (places[:, None] // 10 ** np.arange(14, -1, -1) % 10 + ord("0")).astype(np.uint8)
     digits = np.insert(digits, 11, digits[:, 11], axis=1)
-    fields = {level.field: letters(digits[:, : level.width]) for level in pl94.LEVELS.values()}
-    return fields | {"Tract_Group": letters(digits[:, :9])}
+    fields = {level.field: of_characters(digits[:, : level.width]) for level in pl94.LEVELS.values()}
+    return fields | {"Tract_Group": of_characters(digits[:, :9])}

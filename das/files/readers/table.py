@@ -22,6 +22,7 @@ import pyarrow.parquet
 from numpy.typing import NDArray
 
 from das.errors import InputError, SpecError
+from das.files import codes as texts
 from das.files.readers.source import (
     AGAIN,
     DelimitedFormat,
@@ -104,23 +105,23 @@ def _joined(counted: pa.Table, meaning: Columns, blocks: Blocks) -> NDArray[np.i
     if len(np.unique(codes)) != len(codes):
         raise SpecError(f"{lowest} is not the lowest field of the persons' input: it does not tell its places apart",
                         where=where, remedy=f"end with {list(blocks.fields)[-1]}")  # fmt: skip
-    block = pc.index_in(counted.column(lowest), value_set=pa.array(codes, pa.string()))
+    block = pc.index_in(counted.column(lowest), value_set=texts.column(codes))
     if block.null_count:
         lost = pc.unique(counted.column(lowest).filter(pc.is_null(block)))
         places = len(pc.unique(counted.column(lowest)))
         raise InputError(
             f"{len(lost)} of {places} places of {lowest} are not among those of the persons, such as {lost[0].as_py()!r}; "
-            f"theirs are such as {str(codes[0])!r}",
+            f"theirs are such as {codes[0].decode()!r}",
             where=where,
             remedy="write the codes alike, with data.columns.unique_within_parent and every level in both or in neither; "
             "or list every place in the persons' table, empty ones with a count of 0",
         )
     at = block.to_numpy().astype(np.int64)
     for level in meaning.geography:
-        here = np.array(counted.column(level).to_pylist(), dtype=np.str_)
+        here = texts.codes(counted.column(level))
         if len(bad := np.flatnonzero(here != blocks.fields[level][at])):
-            raise InputError(f"{lowest} {codes[at[bad[0]]]!r} is in {level} {here[bad[0]]!r}, and in the persons' table in "
-                             f"{str(blocks.fields[level][at[bad[0]]])!r}", where=where,
+            raise InputError(f"{lowest} {codes[at[bad[0]]].decode()!r} is in {level} {here[bad[0]].decode()!r}, and in the "
+                             f"persons' table in {blocks.fields[level][at[bad[0]]].decode()!r}", where=where,
                              remedy="use the same codes in both tables")  # fmt: skip
     return at
 
@@ -332,7 +333,7 @@ def _extract(table: pa.Table, meaning: Columns, schema: Schema, read_from: tuple
     if meaning.housing_units:
         structures = _structures(table, schema, block, codes)
     some = count > 0
-    fields = {level: np.array(places.column(level).to_pylist(), dtype=np.str_) for level in meaning.places}
+    fields = {level: texts.codes(places.column(level)) for level in meaning.places}
     return Extract(
         Blocks(fields, structures, _names(table, meaning)),
         Confidential(Records(schema, block[some], cell[some], count[some])),
@@ -347,12 +348,12 @@ def _names(table: pa.Table, meaning: Columns) -> dict[str, Names]:
     out = {}
     for level in meaning.names:
         pairs = table.select([level, NAME + level]).group_by([level, NAME + level]).aggregate([])
-        code, name = (np.array(pairs.column(c).to_pylist(), dtype=np.str_) for c in (level, NAME + level))
+        code, name = texts.codes(pairs.column(level)), texts.texts(pairs.column(NAME + level))
         code, name = code[name != ""], name[name != ""]
         known, first, at = np.unique(code, return_index=True, return_inverse=True)
         if len(other := np.flatnonzero(name != name[first][at])):
             i = other[0]
-            raise InputError(f"{level} {code[i]} is called {str(name[first][at][i])!r} and {str(name[i])!r}",
+            raise InputError(f"{level} {code[i].decode()} is called {str(name[first][at][i])!r} and {str(name[i])!r}",
                              where=f"{meaning.where}.names", remedy="give each place one name")  # fmt: skip
         out[level] = Names.of(known, name[first])
     return out

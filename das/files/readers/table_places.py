@@ -5,13 +5,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from das.files import codes as texts
 from das.files.release.tables import GEOCODE, GEOID, NAME, identifiers
 from das.model.areas import Areas
+from das.model.codes import Codes, encoded, text
 from das.model.names import plain
 from das.model.spine import Spine
 
@@ -25,8 +29,8 @@ class PlaceColumns:
     """Units or areas in the order of their rows: ``codes``, what stands ``beside`` them and what comes ``after`` their
     counts, by column."""
 
-    codes: NDArray[np.str_]
-    beside: Mapping[str, NDArray[np.generic]] = field(default_factory=dict)
+    codes: Codes
+    beside: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     after: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
 
     @staticmethod
@@ -36,8 +40,8 @@ class PlaceColumns:
     @staticmethod
     def of_areas(areas: Areas, noise: NDArray[np.float64]) -> PlaceColumns:
         """``noise`` is the variance of each area's first column as it was measured."""
-        known = {GEOID: areas.geoids, NAME: areas.called}
-        beside: dict[str, NDArray[np.generic]] = {c: texts for c, texts in known.items() if texts.any()}
+        known = {GEOID: areas.geoids, NAME: encoded(areas.called)}
+        beside: dict[str, NDArray[Any]] = {c: there for c, there in known.items() if there.any()}
         return PlaceColumns(areas.codes, beside | {UNITS: np.bincount(areas.area), NOISE_SE: _error(noise)})
 
     def with_noise(self, columns: Sequence[str], noise: NDArray[np.float64]) -> PlaceColumns:
@@ -50,12 +54,10 @@ class PlaceColumns:
         codes = [t for t in (self.codes, self.beside.get(GEOID)) if t is not None]
         out = np.full(len(self.codes), not prefixes)
         for prefix in prefixes:
-            for texts in codes:
-                out |= np.strings.startswith(texts.astype(np.str_), prefix)
+            for known in codes:
+                out |= np.strings.startswith(known, prefix.encode())
         if names:
-            called = (
-                plain(np.asarray(self.beside[NAME], dtype=np.str_)) if NAME in self.beside else np.full(len(out), "")
-            )
+            called = plain(text(self.beside[NAME])) if NAME in self.beside else np.full(len(out), "")
             out &= np.any([np.strings.find(called, plain(np.array([n]))[0]) >= 0 for n in names], axis=0)
         return out
 
@@ -66,7 +68,8 @@ class PlaceColumns:
             here = slice(start, start + part.num_rows)
             start += part.num_rows
             for i, (column, values) in enumerate(self.beside.items(), start=1):
-                part = part.add_column(i, column, pa.array(values[here], from_pandas=values.dtype.kind == "f"))
+                told = texts.column if column in (GEOID, NAME) else partial(pa.array, from_pandas=True)
+                part = part.add_column(i, column, told(values[here]))
             for column, errors in self.after.items():
                 part = part.append_column(column, pa.array(errors[here], from_pandas=True))
             yield part.filter(pa.array(wanted[here]))
@@ -88,6 +91,4 @@ def added_up(parts: Iterator[pa.Table], areas: Areas, columns: Sequence[str]) ->
         here = slice(*np.searchsorted(unit, [first, first + len(values)]))
         np.add.at(sums, area[here], values[unit[here] - first])
         first += len(values)
-    yield pa.table(
-        {GEOCODE: pa.array(areas.codes, pa.string())} | dict(zip(columns, map(pa.array, sums.T), strict=True))
-    )
+    yield pa.table({GEOCODE: texts.column(areas.codes)} | dict(zip(columns, map(pa.array, sums.T), strict=True)))

@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from das.errors import ReleaseError
+from das.files import codes as texts
 from das.files import parquet
 from das.files.measurements.nmf import describe
 from das.model.kinds import kind_of
@@ -37,9 +38,10 @@ def write(
     """One row group for each query: ``(query, values, standard errors)``, arrays ``(units, answers)``."""
     folder.mkdir(parents=True, exist_ok=True)
     draft = folder / f".{level}.parquet.tmp"
+    geocodes = texts.column(spine.codes[spine.index(level)])
     writer = None
     for query, value, error in answers:
-        columns = describe(level, 0, len(value), query.name, query, schema, spine)
+        columns = describe(geocodes, query.name, query, schema)
         columns |= {"value": _lists(value), "standard_error": _lists(error.astype(np.float32))}
         table = pa.table(columns)
         if writer is None:
@@ -89,7 +91,7 @@ class EstimateReader:
         path, units = self._folder / f"{level}.parquet", self._spine.units(level)
         table = parquet.columns(path, ["geocode", "value", "standard_error"], self._level(level)[query])
         value, error = (table[c].combine_chunks().flatten().to_numpy() for c in ("value", "standard_error"))
-        codes = np.array(table["geocode"].to_pylist(), dtype=str)
+        codes = texts.codes(table["geocode"])
         if (
             not np.array_equal(codes, self._spine.codes[self._spine.index(level)])
             or len({len(value), len(error), len(value) // units * units}) > 1

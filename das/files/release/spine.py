@@ -7,12 +7,14 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from das.errors import InputError, ReleaseError
+from das.files import codes as texts
 from das.files import parquet
-from das.model.names import blank, shrunk
+from das.model.codes import Codes, encoded
 from das.model.spine import Spine
 
 REMEDY = parquet.LOST
@@ -22,9 +24,9 @@ COLUMNS = ("level", "geocode", "parent", "name", "geoid")
 def write(path: Path, spine: Spine) -> None:
     levels = []
     for depth, (level, codes, up) in enumerate(zip(spine.levels, spine.codes, spine.parent, strict=True)):
-        above = spine.codes[depth - 1][up] if depth else np.array([""])
-        values = np.full(len(codes), level), codes, above, spine.names[depth], spine.geoids(level)
-        levels.append(pa.table({c: pa.array(v, pa.string()) for c, v in zip(COLUMNS, values, strict=True)}))
+        above = spine.codes[depth - 1][up] if depth else np.array([b""])
+        places = map(texts.column, (codes, above, encoded(spine.names[depth]), spine.geoids(level)))
+        levels.append(pa.table(dict(zip(COLUMNS, (pa.repeat(level, len(codes)), *places), strict=True))))
     draft = path.with_name(f".{path.name}.tmp")
     pq.write_table(pa.concat_tables(levels), draft, compression="zstd", use_dictionary=["level", "parent", "name"],
                    column_encoding=dict.fromkeys(("geocode", "geoid"), "DELTA_BYTE_ARRAY"))  # fmt: skip
@@ -36,34 +38,31 @@ def read(path: Path) -> Spine:
 
     Raises :class:`ReleaseError` where the file is missing, unreadable or no tree, or a GEOID is not that of its code.
     """
-    column = _columns(path)
-    level, code, parent = (column[c] for c in COLUMNS[:3])
-    name = column.get("name", blank(len(level)))
-    names = tuple(dict.fromkeys(level.tolist()))
-    codes, parents = [], []
-    for depth, here in enumerate(level == n for n in names):
-        codes.append(shrunk(code[here]))
-        if depth == 0:
-            parents.append(np.zeros(int(here.sum()), dtype=np.int64))
-            continue
-        order = np.argsort(codes[depth - 1], kind="stable")
-        at = np.minimum(np.searchsorted(codes[depth - 1], parent[here], sorter=order), len(order) - 1)
-        if (codes[depth - 1][order[at]] != parent[here]).any():
-            raise ReleaseError(f"a unit of {names[depth]!r} has an unknown parent", where=path, remedy=REMEDY)
-        parents.append(order[at])
+    table = parquet.columns(path, COLUMNS[:3], wanted=COLUMNS[3:])
+    levels = tuple(pc.unique(table["level"]).to_pylist())
+    parts = [table.filter(pc.equal(table["level"], level)) for level in levels]
+    codes = tuple(texts.codes(p["geocode"]) for p in parts)
+    parents = [np.zeros(len(codes[0]) if codes else 0, dtype=np.int64)]
+    for level, part, above in zip(levels[1:], parts[1:], codes, strict=False):
+        parents.append(_numbers(above, texts.codes(part["parent"])))
+        if (parents[-1] < 0).any():
+            raise ReleaseError(f"a unit of {level!r} has an unknown parent", where=path, remedy=REMEDY)
+    names = tuple(texts.texts(p["name"]) for p in parts) if "name" in table.column_names else ()
     try:
-        spine = Spine(names, tuple(codes), tuple(parents), tuple(shrunk(name[level == n]) for n in names))
+        spine = Spine(levels, codes, tuple(parents), names)
     except InputError as error:
         raise ReleaseError(f"no tree: {error.what}", where=path, remedy=REMEDY) from None
-    geoid = column.get("geoid", np.concatenate([spine.geoids(n) for n in names]))
-    for n in names:
-        if (odd := geoid[level == n] != spine.geoids(n)).any():
-            raise ReleaseError(f"{n} {code[level == n][odd][0]} has the GEOID {geoid[level == n][odd][0]!r}", where=path,
+    for level, part in zip(levels, parts if "geoid" in table.column_names else (), strict=False):
+        geoid = texts.codes(part["geoid"])
+        if len(odd := np.flatnonzero(geoid != spine.geoids(level))):
+            raise ReleaseError(f"{level} {spine.code(level, odd[0])} has the GEOID {geoid[odd[0]].decode()!r}", where=path,
                                remedy=REMEDY)  # fmt: skip
     return spine
 
 
-def _columns(path: Path) -> dict[str, NDArray[np.str_]]:
-    """The columns that there are, as arrays of strings."""
-    table = parquet.columns(path, COLUMNS[:3], wanted=COLUMNS[3:])
-    return {n: np.array(c.to_pylist(), dtype=np.str_) for n, c in zip(table.column_names, table.columns, strict=True)}
+def _numbers(known: Codes, codes: Codes) -> NDArray[np.int64]:
+    """The number of each code among ``known``, -1 where it is none of them; those of siblings follow each other."""
+    first = np.flatnonzero(np.concatenate([[True], codes[1:] != codes[:-1]]))
+    order = np.argsort(known, kind="stable")
+    at = order[np.minimum(np.searchsorted(known, codes[first], sorter=order), len(known) - 1)]
+    return np.repeat(np.where(known[at] == codes[first], at, -1), np.diff(first, append=len(codes)))

@@ -139,8 +139,8 @@ def _csv(parts: Iterator[pa.Table], table: Table, level: str, heads: Sequence[st
     out.write(head.getvalue().encode())
     n = 0
     for part in parts:
-        texts = [np.array(part[NAME].to_pylist(), dtype=np.str_)] if NAME in part.column_names else []
-        pacsv.write_csv(part, out, pacsv.WriteOptions(include_header=False, quoting_style=quoting(texts)))
+        called = [part[NAME]] if NAME in part.column_names else []
+        pacsv.write_csv(part, out, pacsv.WriteOptions(include_header=False, quoting_style=quoting(called)))
         n += part.num_rows
     return n
 

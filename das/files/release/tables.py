@@ -14,10 +14,13 @@ from typing import Literal
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 from numpy.typing import NDArray
 
 from das.errors import InputError
+from das.files import codes as texts
+from das.model.codes import Codes, encoded
 from das.model.histogram import Histogram
 from das.model.labels import NOT_COUNTED
 from das.model.not_private import CELL, COLUMN
@@ -40,16 +43,16 @@ def marks(table: Table, private: bool) -> dict[str, str]:
 def write(
     directory: Path,
     level: str,
-    codes: NDArray[np.str_],
+    codes: Codes,
     tables: Sequence[Table],
     h: Histogram,
     *,
-    beside: Mapping[str, NDArray[np.str_]] | None = None,
+    beside: Mapping[str, Codes] | None = None,
     private: bool = True,
     batch: int = BATCH,
 ) -> list[Path]:
-    """Write the tables of one level; return their files, in the order of ``tables``. ``beside`` are texts by column that
-    stand beside the codes (:func:`identifiers`).
+    """Write the tables of one level; return their files, in the order of ``tables``. ``beside`` are texts by column, as codes,
+    that stand beside them (:func:`identifiers`).
 
     All tables are written under temporary names first: after a failure none of them has changed.
 
@@ -61,9 +64,10 @@ def write(
     directory.mkdir(parents=True, exist_ok=True)
     paths = [directory / f"{table.name}_{level}.csv" for table in tables]
     partial = [path.with_name(f".{path.name}.partial") for path in paths]
+    places = {name: texts.column(code) for name, code in {GEOCODE: codes, **(beside or {})}.items()}
     try:
         for table, path in zip(tables, partial, strict=True):
-            _write_one(path, table, {GEOCODE: codes, **(beside or {})}, h, private, max(1, batch // len(table.columns)))
+            _write_one(path, table, places, h, private, max(1, batch // len(table.columns)))
     except pa.ArrowInvalid as e:
         raise InputError(f"a code cannot stand in a CSV file ({e})", where=f"level {level!r}") from None
     else:
@@ -75,21 +79,21 @@ def write(
     return paths
 
 
-def identifiers(spine: Spine, level: str) -> dict[str, NDArray[np.str_]]:
-    """GEOIDs and names, each where the units of the level have them."""
-    found = {GEOID: spine.geoids(level), NAME: spine.names[spine.index(level)]}
-    return {column: texts for column, texts in found.items() if texts.any()}
+def identifiers(spine: Spine, level: str) -> dict[str, Codes]:
+    """GEOIDs and names, as codes, each where the units of the level have them."""
+    found = {GEOID: spine.geoids(level), NAME: encoded(spine.names[spine.index(level)])}
+    return {column: known for column, known in found.items() if known.any()}
 
 
-def quoting(texts: Iterable[NDArray[np.str_]]) -> Literal["needed", "none"]:
+def quoting(columns: Iterable[pa.StringArray | pa.ChunkedArray]) -> Literal["needed", "none"]:
     """How texts stand in a CSV file: as they are, or in quotes where one of them has a comma or a quote in it."""
-    return "needed" if any((np.strings.find(t, sign) >= 0).any() for t in texts for sign in ',"') else "none"
+    return "needed" if any(pc.any(pc.match_substring_regex(c, '[,"]')).as_py() for c in columns) else "none"
 
 
 def _write_one(
-    path: Path, table: Table, places: Mapping[str, NDArray[np.str_]], h: Histogram, private: bool, units: int
+    path: Path, table: Table, places: Mapping[str, pa.StringArray], h: Histogram, private: bool, units: int
 ) -> None:
-    beside = [texts for column, texts in places.items() if column != GEOCODE]
+    beside = [known for column, known in places.items() if column != GEOCODE]
     options = pacsv.WriteOptions(include_header=False, quoting_style=quoting(beside))
     mark = marks(table, private)
     names = [*places, *table.columns, *mark]
@@ -98,7 +102,7 @@ def _write_one(
         for start in range(0, h.units, units):
             stop = min(start + units, h.units)
             values = np.ascontiguousarray(table.values(h.rows(start, stop)).T)
-            columns = [*(pa.array(t[start:stop], pa.string()) for t in places.values()), *map(pa.array, values)]
+            columns = [*(t[start:stop] for t in places.values()), *map(pa.array, values)]
             columns += [pa.repeat(cell, stop - start) for cell in mark.values()]
             pacsv.write_csv(pa.table(columns, names=names), file, options)
 
@@ -107,7 +111,7 @@ def _write_one(
 class TableValues:
     """A table as it was read: ``values`` has shape ``(units, columns)``."""
 
-    codes: NDArray[np.str_]
+    codes: Codes
     columns: tuple[str, ...]
     values: NDArray[np.int64]
 
@@ -130,4 +134,4 @@ def read(path: Path) -> TableValues:
     if header[0] != GEOCODE or any(c.null_count for c in table.columns):
         raise InputError(f"the first column is {header[0]!r}, or a value is missing", where=path)
     values = np.stack([c.to_numpy() for c in table.columns[1:]], axis=1)
-    return TableValues(table.column(GEOCODE).to_numpy().astype(str), tuple(header[1:]), values)
+    return TableValues(texts.codes(table.column(GEOCODE)), tuple(header[1:]), values)

@@ -70,7 +70,7 @@ def _check_line(said: _Expected, reader: nmf.NmfReader) -> None:
         odd = there & ((m.variance < said.least * (1 - 1e-5)) | (m.variance > said.most * (1 + 1e-5)))
         if odd.any():
             unit = int(np.flatnonzero(odd)[0])
-            code = reader.spine.codes[reader.spine.index(said.level)][start + unit]
+            code = reader.spine.code(said.level, start + unit)
             raise ReleaseError(f"variance {m.variance[unit]:.6g} of {code}, the statement gives {said.least:.6g}",
                                where=where, remedy=ALTERED)  # fmt: skip
     if measured != said.measured:

@@ -21,7 +21,7 @@ US = spine("Block", "4400701010122003", "4400701010122004", "4400701010133000")
 
 
 def pairs(a):
-    return {(str(a.codes[i]), int(u)) for i, u in zip(a.area, a.unit, strict=True)}
+    return {(a.code(i), int(u)) for i, u in zip(a.area, a.unit, strict=True)}
 
 
 def test_they_are_kept(tmp_path):

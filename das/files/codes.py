@@ -1,0 +1,48 @@
+"""Codes of places and Arrow's texts: from one to the other by their buffers, without an object for each place."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from das.model.codes import Codes, characters, of_characters, text
+
+
+def column(codes: Codes) -> pa.StringArray:
+    """The texts of ``codes``. Codes that are all as wide as their array are not copied."""
+    raw, length = characters(codes), np.strings.str_len(codes)
+    width = raw.shape[1]
+    if (length < width).any():
+        raw = raw[np.arange(width) < length[:, None]]
+    end = np.concatenate([[0], np.cumsum(length)])
+    if end[-1] > np.iinfo(np.int32).max:
+        raise ValueError("codes of more than two gigabytes in one column")
+    return pa.StringArray.from_buffers(len(codes), pa.py_buffer(end.astype(np.int32)), pa.py_buffer(raw))
+
+
+def codes(texts: pa.StringArray | pa.ChunkedArray) -> Codes:
+    """The codes of a column of texts without nulls, as wide as the longest."""
+    parts = [_codes(p) for p in (texts.chunks if isinstance(texts, pa.ChunkedArray) else [texts])]
+    return parts[0] if len(parts) == 1 else np.concatenate([np.zeros(0, dtype="S1"), *parts])
+
+
+def texts(column: pa.StringArray | pa.ChunkedArray) -> NDArray[np.str_]:
+    """A column of texts without nulls, as NumPy's."""
+    return text(codes(column))
+
+
+def _codes(part: pa.StringArray) -> Codes:
+    kind = np.int64 if pa.types.is_large_string(part.type) else np.int32
+    _, offsets, data = part.buffers()
+    if not len(part):
+        return np.zeros(0, dtype="S1")
+    end = np.frombuffer(offsets, kind)[part.offset : part.offset + len(part) + 1].astype(np.int64)
+    raw = np.frombuffer(data or b"", np.uint8)[end[0] : end[-1]]
+    length = np.diff(end)
+    width = max(1, int(length.max()))
+    if (length == width).all():
+        return of_characters(raw.reshape(len(part), width))
+    out = np.zeros((len(part), width), dtype=np.uint8)
+    out[np.arange(width) < length[:, None]] = raw
+    return of_characters(out)
