@@ -179,9 +179,6 @@ class Unbiased:
     mean: Array
     variance: Array
 
-    def rows(self, a: int, b: int) -> Unbiased:
-        return Unbiased(self.mean[a:b], self.variance[a:b])
-
 
 def root(modes: Modes, information: Information) -> Unbiased:
     covariance, mean = posterior(modes, information)
