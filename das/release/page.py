@@ -17,7 +17,7 @@ from das.model.histogram import Histogram
 from das.model.universe import Universe
 from das.release.intervals import Intervals
 from das.release.post import Opened
-from das.report.answers import Answers, Shown, World, across, gather, read
+from das.report.answers import Answers, PublishedUniverse, Shown, across, gather, read
 from das.report.facts import facts
 from das.report.release_figures import ListedDraw
 from das.report.release_page import release_html
@@ -27,8 +27,8 @@ NAME = "report.html"
 
 def shown(release: Opened, published: Mapping[str, Mapping[str, Histogram]]) -> Shown:
     """What the pages show of a release; ``published`` are its counts by universe and level."""
-    worlds = [_world(release, u, published[u.name]) for u in release.after.universes]
-    return gather(release.spine, worlds, areas=release.areas())
+    universes = [_published(release, u, published[u.name]) for u in release.after.universes]
+    return gather(release.spine, universes, areas=release.areas())
 
 
 def answers(
@@ -39,16 +39,16 @@ def answers(
     query: str,
 ) -> Answers:
     """The answers to one query at one level, or of areas across the levels, as the pages have them."""
-    world, asked = _world(release, universe, published[universe.name]), universe.schema.query(query)
+    found, asked = _published(release, universe, published[universe.name]), universe.schema.query(query)
     if isinstance(level, str):
-        return read(world, [asked], level)[0]
+        return read(found, [asked], level)[0]
     lowest = release.spine.levels[-1]
-    return across(world, asked, level.kind, level.histogram(world.published[lowest]).answer(asked), lowest)
+    return across(found, asked, level.kind, level.histogram(found.published[lowest]).answer(asked), lowest)
 
 
-def _world(release: Opened, u: Universe, published: Mapping[str, Histogram]) -> World:
+def _published(release: Opened, u: Universe, published: Mapping[str, Histogram]) -> PublishedUniverse:
     exact = exact_queries(privacy_statement.read(release.folder), u.name, release.spine.levels)
-    return World(u.name, u.schema, u.noise, published, release.source(u), exact,
+    return PublishedUniverse(u.name, u.schema, u.noise, published, release.source(u), exact,
                  Intervals(release, u).read, release.assigned(u.name))  # fmt: skip
 
 

@@ -36,7 +36,7 @@ IntervalsOf = Callable[[str, NDArray[np.bool_]], tuple[Ints, Ints]]
 
 
 @dataclass(frozen=True, eq=False)
-class World:
+class PublishedUniverse:
     """One universe as a release has it. ``exact``: by level, the queries that are published without noise; ``intervals``
     of its counts at 95 %; ``assigned``: attributes that were made up by a rule, so that the title of what tells their levels apart says that it is no count."""
 
@@ -129,7 +129,9 @@ class Shown:
         return tuple(dict.fromkeys(a.universe for a in self.answers))
 
 
-def gather(spine: Spine, worlds: Sequence[World], room: int = ROOM, areas: Sequence[Areas] = ()) -> Shown:
+def gather(
+    spine: Spine, universes: Sequence[PublishedUniverse], room: int = ROOM, areas: Sequence[Areas] = ()
+) -> Shown:
     """From the root down, the richest choice of queries that there is still room for.
 
     All queries with at most 64 answers; else those with at most 10; else the totals. A level whose totals are
@@ -140,30 +142,30 @@ def gather(spine: Spine, worlds: Sequence[World], room: int = ROOM, areas: Seque
     for level in spine.levels:
         units = spine.units(level)
         for most in (LARGEST, SMALL, 1):
-            chosen = [(w, q) for w in worlds for q in _queries(w, level, most)]
+            chosen = [(w, q) for w in universes for q in _queries(w, level, most)]
             size = units * sum(q.answers for _, q in chosen)
             if size <= room:
                 room -= size
                 whole.append(level)
                 break
-        for w in worlds:
+        for w in universes:
             found += read(w, [q for of, q in chosen if of is w], level)
     kinds = []
     for a in areas:
-        chosen = [(w, q) for w in worlds for q in _queries(w, spine.levels[-1], LARGEST)]
+        chosen = [(w, q) for w in universes for q in _queries(w, spine.levels[-1], LARGEST)]
         room -= len(a) * sum(q.answers for _, q in chosen)
         if room < 0:
             break
         kinds.append(a)
-        sums = {w.name: a.histogram(w.published[spine.levels[-1]]) for w in worlds}
+        sums = {w.name: a.histogram(w.published[spine.levels[-1]]) for w in universes}
         found += [across(w, q, a.kind, sums[w.name].answer(q), spine.levels[-1]) for w, q in chosen]
     return Shown(spine, tuple(found), tuple(whole), tuple(kinds))
 
 
-def _queries(world: World, level: str, most: int) -> Iterator[Query]:
+def _queries(universe: PublishedUniverse, level: str, most: int) -> Iterator[Query]:
     """The total, every attribute by itself, and what was measured; of the small ones, small ones first."""
-    names = dict.fromkeys(["total", *(a.name for a in world.schema.attributes), *world.noisy.queries(level)])
-    queries = [q for q in map(world.schema.query, names) if q.answers <= most]
+    names = dict.fromkeys(["total", *(a.name for a in universe.schema.attributes), *universe.noisy.queries(level)])
+    queries = [q for q in map(universe.schema.query, names) if q.answers <= most]
     seen = set()
     for q in sorted(queries, key=lambda q: q.answers):
         if q.groupings not in seen and (q.answers > 1 or q.name == "total"):
@@ -171,30 +173,30 @@ def _queries(world: World, level: str, most: int) -> Iterator[Query]:
             yield q
 
 
-def read(world: World, queries: Sequence[Query], level: str) -> list[Answers]:
+def read(universe: PublishedUniverse, queries: Sequence[Query], level: str) -> list[Answers]:
     """The answers to queries, of every unit of a level."""
     masks = [q.index[None, :] == np.arange(q.answers)[:, None] for q in queries]
-    middle, within = world.intervals(level, np.concatenate(masks))
+    middle, within = universe.intervals(level, np.concatenate(masks))
     ends = np.cumsum([q.answers for q in queries])[:-1]
     sides = zip(queries, np.split(middle, ends, axis=1), np.split(within, ends, axis=1), strict=True)
-    return [_read(world, query, level, m, w) for query, m, w in sides]
+    return [_read(universe, query, level, m, w) for query, m, w in sides]
 
 
-def _read(world: World, query: Query, level: str, middle: Ints, within: Ints) -> Answers:
+def _read(universe: PublishedUniverse, query: Query, level: str, middle: Ints, within: Ints) -> Answers:
     noisy, margins = None, None
-    same = [n for n in world.noisy.queries(level) if world.schema.query(n).groupings == query.groupings]
+    same = [n for n in universe.noisy.queries(level) if universe.schema.query(n).groupings == query.groupings]
     if same:
-        m = world.noisy.read(level, same[0], 0, world.published[level].units)
-        noisy, margins = m.values, _margins(world.noise, level, same[0], m.variance)
-    return Answers(world.name, level, query.name, world.title(query), tuple(query.captions()),
-                   world.published[level].answer(query), noisy, margins, world.is_exact(query, level), middle, within)  # fmt: skip
+        m = universe.noisy.read(level, same[0], 0, universe.published[level].units)
+        noisy, margins = m.values, _margins(universe.noise, level, same[0], m.variance)
+    return Answers(universe.name, level, query.name, universe.title(query), tuple(query.captions()),
+                   universe.published[level].answer(query), noisy, margins, universe.is_exact(query, level), middle, within)  # fmt: skip
 
 
-def across(world: World, query: Query, kind: str, published: Ints, lowest: str) -> Answers:
+def across(universe: PublishedUniverse, query: Query, kind: str, published: Ints, lowest: str) -> Answers:
     """The answers of areas, sums of units of the ``lowest`` level, which were not measured themselves."""
-    exact = world.is_exact(query, lowest)
+    exact = universe.is_exact(query, lowest)
     return Answers(
-        world.name, kind, query.name, world.title(query), tuple(query.captions()), published, None, None, exact
+        universe.name, kind, query.name, universe.title(query), tuple(query.captions()), published, None, None, exact
     )
 
 

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from das.spec.run import RunSpec
 
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,40}")
-#: Names that no universe under ``[universes]`` may have: they stand in configurations, files and statements for others.
-TAKEN = (*(n for k in KINDS.values() if k.table in ("", k.name) for n in dict.fromkeys((k.name, k.folder))), "total")
 
 
 @dataclass(frozen=True)
@@ -67,9 +65,10 @@ def _housing(spec: RunSpec, part: Housing, persons: Plan) -> _Asked:
 def _own(spec: RunSpec, name: str, part: OwnUniverse, persons: Plan) -> _Asked:
     """One under ``[universes]``."""
     kind = kind_of(name)
-    if not _NAME.fullmatch(name) or name in TAKEN:
+    taken = _taken(kind)
+    if not _NAME.fullmatch(name) or name in taken:
         raise SpecError(f"{name!r} cannot name a universe", where=kind.table,
-                        remedy=f"use small letters, digits and _, beginning with a letter; but not {', '.join(TAKEN)}")  # fmt: skip
+                        remedy=f"use small letters, digits and _, beginning with a letter; but not {', '.join(taken)}")  # fmt: skip
     try:
         schema = part.schema_.build()
     except SpecError as error:
@@ -78,6 +77,12 @@ def _own(spec: RunSpec, name: str, part: OwnUniverse, persons: Plan) -> _Asked:
     exact = Exact(part.constraints.total, queries=part.constraints.queries)
     lettered = replace(kind, letter=part.letter or kind.letter)
     return _Asked(lettered, schema, plan, exact, part.estimation.passes, part.rounding.chain or None)
+
+
+def _taken(kind: RecordKind) -> list[str]:
+    """Names that stand in configurations, files and statements for something else."""
+    others = [k for k in KINDS.values() if k.table != f"universes.{kind.name}"]
+    return list(dict.fromkeys((*(name for k in others for name in (k.name, k.folder)), "total")))
 
 
 def _built(spec: RunSpec, asked: _Asked) -> Planned:

@@ -22,7 +22,7 @@ from das.model.mechanisms import DISCRETE_GAUSSIAN, GEOMETRIC, MECHANISMS
 from das.model.schema import Attribute, Schema
 from das.model.spine import Spine
 from das.report import lookup
-from das.report.answers import UNMEASURED, Answers, World, gather
+from das.report.answers import UNMEASURED, Answers, PublishedUniverse, gather
 from das.report.worst import places
 from tests.report.parsed import unpack
 
@@ -58,13 +58,13 @@ def intervals(level, columns):
     return middle, np.where(middle + 1 + (within == len(columns) - 1) > 3, UNMEASURED, within)
 
 
-def world(noise=None, mechanism=DISCRETE_GAUSSIAN) -> World:
+def world(noise=None, mechanism=DISCRETE_GAUSSIAN) -> PublishedUniverse:
     shares = Allocation({"Land": Fraction(1, 2), "Ward": Fraction(1, 2)}, {"Land": QUERIES, "Ward": QUERIES})
     plan = Plan.of(Fraction(1), mechanism, Neighbours.BOUNDED, shares)
     rng = np.random.default_rng(4)
     dense = rng.integers(0, 5, (3, TOY.cells))
     ward = Histogram.of(3, TOY.cells, *(i.ravel() for i in np.indices(dense.shape)), dense.ravel())
-    return World("persons", TOY, plan.draws, {"Ward": ward, "Land": ward.up(np.zeros(3, int), 1)}, noise or Noise(),
+    return PublishedUniverse("persons", TOY, plan.draws, {"Ward": ward, "Land": ward.up(np.zeros(3, int), 1)}, noise or Noise(),
                  {"Land": ("total",)}, intervals)  # fmt: skip
 
 

@@ -131,7 +131,9 @@ def _remove(directory: Path) -> None:
 def _with_facilities(h: Histogram, structures: NDArray[np.int64]) -> Histogram:
     """A third cell after vacant and occupied: group-quarters facilities of all types."""
     if len(structures) != h.units:
-        raise InputError(f"structures of {len(structures)} blocks for {h.units} blocks", where="microdata of units")
+        raise InputError(
+            f"structures of {len(structures)} blocks for {h.units} blocks", where="microdata of housing units"
+        )
     facilities = structures[:, 1:].sum(axis=1)
     at = np.flatnonzero(facilities)
     unit, cell = np.concatenate([h.unit, at]), np.concatenate([h.cell, np.full(len(at), h.cells)])
