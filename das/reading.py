@@ -156,8 +156,11 @@ def read_estimates(
 def read_errors(path: Path | str) -> pd.DataFrame:
     """The errors of a run against the truth: **confidential**, for they tell of it. The columns are those of
     ``errors.csv`` (:class:`das.model.result.ErrorRow`) after ``universe``, and ``title``, what a query counts by."""
-    directory = RunDirectory(Path(path))
     release = opened(path)
+    directory = RunDirectory(release.folder.parent)
+    if not directory.errors.is_file():
+        raise InputError("there are no errors here: they are in the confidential part of a run, which a release is without",
+                         where=path, remedy="give the folder of the run; `das evaluate RUN` computes its errors again")  # fmt: skip
     parts = []
     for u in release.after.universes:
         rows = errors_csv.read(directory.errors_of(u.name))

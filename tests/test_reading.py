@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -186,6 +187,13 @@ def test_errors_are_those_of_the_file(run: Path) -> None:
     assert list(frame) == ["universe", *wide.columns[:2], "title", *wide.columns[2:]]
     assert set(frame["title"]) == {"Total", "Sex", "All attributes crossed"}
     assert np.allclose(frame["mae"], wide["mae"])
+    assert das.read_errors(run / "release").equals(frame)
+
+
+def test_a_release_alone_has_no_errors(run: Path, tmp_path: Path) -> None:
+    shutil.copytree(run / "release", tmp_path / "release")
+    with pytest.raises(InputError, match=r"no errors here[\s\S]*give the folder of the run"):
+        das.read_errors(tmp_path)
 
 
 def test_measurements_have_the_names_of_places(run: Path) -> None:

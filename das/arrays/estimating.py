@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from das.arrays.noisy import Noisy
+from das.arrays.noisy import Noisy, expect
 from das.arrays.result import LevelCounts, LevelEstimates, Result
 from das.cli.progress import display
 from das.engine import Progress, executor
@@ -50,6 +50,8 @@ def bounds(
         InputError: arrays of another shape, or counts that contradict each other.
         InfeasibleError: no histogram meets all of it.
     """
+    for key in exact or {}:
+        expect(key, tuple, "bounds, exact", 'name a level and a query, such as ("State", "total")')
     known = [(level, schema.query(q), _whole(counts, spine.units(level), schema.query(q).answers, f"{level}/{q}"))
              for (level, q), counts in (exact or {}).items()]  # fmt: skip
     _agree(spine, known)
@@ -89,6 +91,8 @@ def topdown(
         InfeasibleError: bounds that contradict each other.
         SolverError: an estimator whose answer is none.
     """
+    expect(noisy, Noisy, "topdown", "give what das.measure, das.read_noisy or das.Noisy.of returns")
+    expect(spine, Spine, "topdown", "give the spine of the measurements, as a second argument")
     if isinstance(method, str) and method not in METHODS:
         raise InputError(f"there is no method {method!r}", where="topdown",
                          remedy=f"say {' or '.join(map(repr, METHODS))}, or give an estimator")  # fmt: skip

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from das.arrays.counting import Counted
-from das.arrays.noisy import Noisy
+from das.arrays.noisy import Noisy, expect
 from das.errors import PrivacyError, SpecError
 from das.model.budget import Plan
 from das.model.kinds import PERSONS
@@ -38,6 +38,8 @@ def measure(
     Raises:
         SpecError: a plan with levels or queries that the truth does not have.
     """
+    for given, kind, source_of in ((truth, Counted, "das.count"), (plan, Plan, "das.Plan.of_rho")):
+        expect(given, kind, "measure", f"give what {source_of} returns")
     schema, spine = truth.schema, truth.spine
     _check(plan, schema, spine)
     known = _exact(truth, exact or {})
@@ -68,6 +70,7 @@ def _check(plan: Plan, schema: Schema, spine: Spine) -> None:
 
 
 def _exact(truth: Counted, wanted: Mapping[str, str | Sequence[str]]) -> dict[tuple[str, str], NDArray[np.int64]]:
+    expect(wanted, Mapping, "measure, exact", 'give a mapping of levels to queries, such as {"State": "total"}')
     pairs = [(lv, q) for lv, qs in wanted.items() for q in ([qs] if isinstance(qs, str) else qs)]
     for level, _ in pairs:
         truth.spine.index(level)

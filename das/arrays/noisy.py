@@ -75,3 +75,9 @@ class Noisy:
         variance = np.repeat(m.variance[:, None], asked.answers, axis=1)
         columns: dict[str, NDArray[Any]] = {"value": m.values, "variance": variance}
         return tidy(spine, level, self.schema, asked, columns, private=self.private)
+
+
+def expect(given: object, kind: type, where: str, remedy: str) -> None:
+    """Raises :class:`InputError` for an argument that is something else."""
+    if not isinstance(given, kind):
+        raise InputError(f"this is a {type(given).__name__}, and no {kind.__name__}", where=where, remedy=remedy)

@@ -91,7 +91,7 @@ class JointTotals:
         return JointTotals(part, self.total[number])
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Bounds:
     """All constraints of one level, resolved to arrays.
 
@@ -130,6 +130,10 @@ class Bounds:
                 where="constraints",
                 remedy="compare its total with its facilities and housing units",
             )
+
+    def __repr__(self) -> str:
+        known = "totals known" if self.total is not None else "joint totals known" if self.joint is not None else "no total known"  # fmt: skip
+        return f"<Bounds: {len(self.lower):,} units, {self.groups} groups, {known}>"
 
     @property
     def groups(self) -> int:

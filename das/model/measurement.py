@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from das.errors import InputError
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Measurement:
     """Noisy answers of one query for the units ``start : start + len(values)`` of one level.
 
@@ -35,6 +35,10 @@ class Measurement:
             raise InputError("values must be int64 and variance floats", where=f"{self.level}/{self.query}")
         if not (self.variance > 0).all():
             raise InputError("a variance is not positive", where=f"{self.level}/{self.query}")
+
+    def __repr__(self) -> str:
+        units, answers = self.values.shape
+        return f"<Measurement: {self.query!r} at {self.level}, {units:,} units x {answers:,} answers>"
 
     def rows(self, start: int, stop: int) -> Measurement:
         """That of the units ``start:stop`` of the level, which must be among its own."""

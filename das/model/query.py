@@ -19,12 +19,15 @@ from das.model.grouping import DETAILED, Grouping
 from das.model.labels import BESIDE, CROSS
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Query:
     """A product of groupings, in the attribute order of its schema."""
 
     name: str
     groupings: tuple[Grouping, ...]
+
+    def __repr__(self) -> str:
+        return f"<Query {self.name!r}: {self.answers:,} answers>"
 
     @cached_property
     def shape(self) -> tuple[int, ...]:

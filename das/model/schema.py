@@ -135,6 +135,9 @@ class Schema:
         >>> Schema.of("people", {"age": 120, "sex": {"m": "Male", "f": "Female"}}, groupings={"votingage": adult})
         <Schema 'people': age 120 x sex 2 = 240 cells>
         """
+        if not isinstance(attributes, Mapping):
+            raise SpecError(f"its attributes are {attributes!r}", where=f"schema {name!r}",
+                            remedy='give a mapping of names to levels, such as {"age": 120, "sex": ["f", "m"]}')  # fmt: skip
         own = tuple(Attribute.of(key, levels) for key, levels in attributes.items())
         known = {a.name: a.levels for a in own}
         recodes = []

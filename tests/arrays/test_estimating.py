@@ -238,6 +238,42 @@ def test_bounds_that_are_none_are_refused(exact: Any, structures: Any, error: An
         das.bounds(SCHEMA, SPINE, exact, structures)
 
 
+@pytest.mark.parametrize(
+    "call, said",
+    [
+        (lambda n: das.topdown(SPINE, n), "topdown: this is a Spine, and no Noisy"),
+        (lambda n: das.topdown(n, None), "topdown: this is a NoneType, and no Spine"),
+        (lambda n: das.measure(n, PLAN), r"measure: this is a Noisy, and no Counted[\s\S]*das.count"),
+        (
+            lambda n: das.bounds(SCHEMA, SPINE, {"State": [800]}),
+            r"bounds, exact: this is a str[\s\S]*level and a query",
+        ),
+    ],
+)
+def test_another_thing_in_the_place_of_an_argument_is_told(call: Any, said: str, noisy: das.Noisy) -> None:
+    with pytest.raises(InputError, match=said):
+        call(noisy)
+
+
+def test_what_a_notebook_shows_is_a_line(noisy: das.Noisy) -> None:
+    known = das.bounds(SCHEMA, SPINE, noisy.exact, STRUCTURES)
+    shown = [
+        SCHEMA,
+        SPINE,
+        PLAN,
+        noisy,
+        known["Block"],
+        known["State"],
+        noisy.read("Block", "home", SPINE),
+        SCHEMA.query("home"),
+    ]
+    assert [repr(thing) for thing in shown[4:]] == [
+        "<Bounds: 5 units, 2 groups, no total known>", "<Bounds: 1 units, 2 groups, totals known>",
+        "<Measurement: 'home' at Block, 5 units x 2 answers>", "<Query 'home': 2 answers>",
+    ]  # fmt: skip
+    assert all(len(repr(thing)) < 120 for thing in shown)
+
+
 def test_structures_need_a_dwelling() -> None:
     with pytest.raises(InputError, match="structures need a schema"):
         das.bounds(das.Schema.of("x", {"age": 2}), SPINE, None, STRUCTURES)

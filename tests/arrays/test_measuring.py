@@ -168,6 +168,8 @@ def test_counts_without_noise_are_those_that_were_asked_for(truth: Counted) -> N
         (das.Plan.of_rho(1, ["State"], ["race"]), None, SpecError, "'race' is neither an attribute"),
         (PLAN, {"Tract": "total"}, InputError, "no level 'Tract'"),
         (PLAN, {"State": "race"}, SpecError, "'race' is neither"),
+        (PLAN, "total", InputError, r"measure, exact: this is a str[\s\S]*a mapping of levels"),
+        (None, None, InputError, "measure: this is a NoneType, and no Plan"),
     ],
 )  # fmt: skip
 def test_a_plan_of_something_else_is_refused(plan: Any, exact: Any, error: Any, said: str, truth: Counted) -> None:

@@ -116,6 +116,7 @@ def test_a_schema_of_numbers_lists_and_labels() -> None:
 @pytest.mark.parametrize(
     "attributes, groupings, said",
     [
+        (["age"], None, r"its attributes are \['age'\]"),
         ({"age": "old"}, None, "its levels are 'old'"),
         ({"age": [1, 2]}, None, "give a list of texts"),
         ({"age": 0}, None, "at least one level"),
