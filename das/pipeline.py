@@ -21,7 +21,8 @@ from numpy.typing import NDArray
 from das import spec as specification
 from das.engine import Progress, Silent, executor, refuse_within_import
 from das.errors import UserError
-from das.files.run import errors_csv, run_directory, truth
+from das.files import atomic
+from das.files.run import errors_csv, truth
 from das.files.run.run_directory import RunDirectory
 from das.model.not_private import marked
 from das.release.estimating import Made, Outcome, certificates_json, post_process
@@ -140,7 +141,7 @@ def finish(
             true = _true_answers(spec, shown, prepared.truth)
             others = {u: rs for u, rs in rows.items() if u != first}
             schemas = {u.name: u.schema for u in spec.universes}
-            run_directory.write_text(directory.report, html(rows[first], page, others, shown, true, schemas))
+            atomic.write_text(directory.report, html(rows[first], page, others, shown, true, schemas))
     directory.write_manifest(marked(
         {
             "name": spec.run.name,

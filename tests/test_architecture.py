@@ -436,6 +436,21 @@ def test_only_the_rim_opens_paths() -> None:
     assert not [call for m in sources() if part_of(m) not in {"files", "cli"} for call in disk_calls(m)]
 
 
+def test_what_is_written_is_written_by_one_module() -> None:
+    """Else it might be there by half, or not be on disk. The ledger is appended to."""
+    wrong = []
+    for module in set(sources()) - {"das.files.atomic"}:
+        for call in (n for n in ast.walk(tree_of(module)) if isinstance(n, ast.Call)):
+            f = call.func
+            if not isinstance(f, ast.Attribute) or (isinstance(f.value, ast.Name) and f.value.id == "atomic"):
+                continue
+            renames = f.attr in {"rename", "replace"} and len(call.args) == 1 and not call.keywords
+            if renames or f.attr in {"write_text", "write_bytes", "fsync"}:
+                wrong.append(f"{sources()[module].relative_to(ROOT)}:{call.lineno}")
+    assert len(wrong) == 1, wrong
+    assert wrong[0].startswith("das/files/run/ledger.py:")
+
+
 def test_calls_that_open_paths_are_found() -> None:
     assert disk_calls("das.files.measurements.nmf")
     assert disk_calls("das.files.run.run_directory")

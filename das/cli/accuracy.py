@@ -15,8 +15,9 @@ from das.cli.progress import Live
 from das.errors import UserError
 from das.evaluate import compared, headline
 from das.files import rows_csv
+from das.files.atomic import write_text
 from das.files.run import errors_csv
-from das.files.run.run_directory import RunDirectory, is_private, write_text
+from das.files.run.run_directory import RunDirectory, is_private
 from das.jobs.comparing import compare_two
 from das.jobs.sweep import sweep as run_sweep
 from das.model.exact import exact

@@ -13,7 +13,9 @@ import click
 from das.cli.console import console, records_table
 from das.cli.options import PATH, guarded, json_option, warn
 from das.errors import UserError
-from das.files.run.run_directory import RunDirectory, create_private, is_private, refuse_inside_release, write_json
+from das.files import atomic
+from das.files.atomic import write_json
+from das.files.run.run_directory import RunDirectory, create_private, is_private, refuse_inside_release
 from das.jobs.attacking import attacked
 from das.model.not_private import marked, marked_rows
 from das.report.curves import FORMATS, draw
@@ -41,8 +43,7 @@ def attack(runs: Sequence[Path], figure: Path | None, as_json: bool) -> None:
         write_json(confidential / "risk" / "attack.json", marked(asdict(reports[-1]), private[run]))
     if figure is not None:
         try:
-            figure.write_bytes(draw(attack_figure(reports), kind))
-            figure.chmod(0o600)
+            atomic.write_bytes(figure, draw(attack_figure(reports), kind), 0o600)
         except OSError as error:
             raise UserError(
                 f"cannot be written ({error.strerror})", where=figure, remedy="choose another --figure"

@@ -8,8 +8,8 @@ import click
 
 from das.cli.options import PATH, guarded
 from das.errors import UserError
+from das.files.atomic import write_text
 from das.files.readers import profile
-from das.files.run.run_directory import write_text
 from das.spec import parse
 from das.spec.draft import draft
 from das.spec.guess import Guess, guess

@@ -16,7 +16,8 @@ from das.cli.console import console, records_table
 from das.cli.options import PATH, guarded, json_option, load, warn
 from das.errors import InputError, UserError
 from das.files import packaged
-from das.files.run.run_directory import RunDirectory, create_private, is_private, write_json
+from das.files.atomic import write_json
+from das.files.run.run_directory import RunDirectory, create_private, is_private
 from das.model.budget import Neighbours, Plan
 from das.model.exact import exact
 from das.model.not_private import PLANNED, WARNING, marked, marked_rows

@@ -18,6 +18,7 @@ from das.cli.console import console, records_table
 from das.cli.options import PATH, guarded, json_option, warn
 from das.cli.progress import Live
 from das.errors import UserError
+from das.files import atomic
 from das.files.readers import area_list
 from das.files.readers.table_places import PlaceColumns, added_up
 from das.files.release import statement, table_export
@@ -205,12 +206,8 @@ def _opened(out: Path | None) -> Iterator[IO[bytes]]:
         except BrokenPipeError:  # the reader, such as head, has seen enough
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return
-    draft = out.with_name(f".{out.name}.tmp")
     try:
-        with draft.open("wb") as file:
+        with atomic.file(out) as draft, draft.open("wb") as file:
             yield file
-        draft.replace(out)
     except OSError as error:
         raise UserError(f"cannot be written ({error.strerror})", where=out, remedy="choose another --out") from None
-    finally:
-        draft.unlink(missing_ok=True)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
 
 from das.errors import InputError
+from das.files import atomic
 from das.model.not_private import CELL, COLUMN
 
 Row = TypeVar("Row")
@@ -24,19 +25,13 @@ def columns(kind: type) -> tuple[str, ...]:
 
 
 def write(path: Path, header: Sequence[str], lines: Iterable[Sequence[object]], *, private: bool = True) -> Path:
-    """Write all lines under a temporary name, then give the true one."""
+    """The file appears whole or not at all."""
     if not private:
         header, lines = (*header, COLUMN), ((*line, CELL) for line in lines)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}.partial")
-    try:
-        with partial.open("w", newline="", encoding="utf-8") as file:
-            out = csv.writer(file, lineterminator="\n")
-            out.writerow(header)
-            out.writerows(lines)
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
+    with atomic.file(path) as draft, draft.open("w", newline="", encoding="utf-8") as file:
+        out = csv.writer(file, lineterminator="\n")
+        out.writerow(header)
+        out.writerows(lines)
     return path
 
 

@@ -21,17 +21,10 @@ from das.accounting.zcdp import tight
 from das.engine import Progress, Silent, executor, refuse_within_import
 from das.errors import SpecError
 from das.evaluate import paired, summary
+from das.files.atomic import write_json, write_text
 from das.files.release import statement as privacy_statement
 from das.files.run import errors_csv, sweep_csv
-from das.files.run.run_directory import (
-    RunDirectory,
-    check_sweep,
-    create_private,
-    file_digest,
-    read_json,
-    write_json,
-    write_text,
-)
+from das.files.run.run_directory import RunDirectory, check_sweep, create_private, file_digest, read_json
 from das.model.closed import Closed
 from das.model.mechanism import RHO
 from das.model.not_private import marked

@@ -15,6 +15,7 @@ from das import spec as specification
 from das.accounting.document import Document, ForeignStatement
 from das.engine import Progress, Silent, executor, refuse_within_import
 from das.errors import InfeasibleError, ReleaseError, UserError
+from das.files import atomic
 from das.files.measurements import published_layout
 from das.files.release import statement
 from das.files.release.adoption import adopt
@@ -112,7 +113,7 @@ def _estimate_from(
             adopt(release, directory.release)
             taken = digests(directory.release) | {"spec.toml": run_directory.file_digest(release / "spec.toml")}
             _check_taken(release, taken, privacy)
-    run_directory.write_text(directory.release / "spec.toml", specification.dump(opened.spec))
+    atomic.write_text(directory.release / "spec.toml", specification.dump(opened.spec))
     seal(directory.release, privacy, opened.after.name)
     made = post_process(opened, directory.release, pool, stages, progress)
     said: dict[str, object] = {
@@ -176,12 +177,12 @@ def post_process(opened: Opened, out: Path, pool: Executor, stages: Stages, prog
         for u in opened.after.universes:
             publish(opened, u, results[u.name], out, progress)
         assigned = {u.name: opened.assigned(u.name) for u in opened.after.universes}
-        run_directory.write_text(out / dictionary.NAME, dictionary.text(opened.after, opened.spine, assigned))
+        atomic.write_text(out / dictionary.NAME, dictionary.text(opened.after, opened.spine, assigned))
     published = {name: r.histograms for name, r in results.items()}
     certificates = {name: r.certificates for name, r in results.items()}
     with stages("residuals"):
         found = _misfits(opened, published)
-        run_directory.write_json(out / MISFITS, marked({WORSE: [asdict(m) for m in found]}, opened.after.private))
+        atomic.write_json(out / MISFITS, marked({WORSE: [asdict(m) for m in found]}, opened.after.private))
     shown = None
     if opened.after.report:
         with stages("report of the release"):

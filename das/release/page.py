@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from das.accounting.document import Stated
+from das.files import atomic
 from das.files.release import statement as privacy_statement
-from das.files.run import run_directory
 from das.model.areas import Areas
 from das.model.histogram import Histogram
 from das.model.universe import Universe
@@ -59,7 +59,7 @@ def write(release: Opened, what: Shown, out: Path, worse: Sequence[Any] = ()) ->
     draws = {u.name: _draws(release, u) for u in after.universes}
     page = release_html(what, facts(after.name, after.persons.schema, privacy), draws, says=privacy.says,
                         privacy_page=(out / "privacy.html").is_file(), worse=worse)  # fmt: skip
-    run_directory.write_text(out / NAME, page)
+    atomic.write_text(out / NAME, page)
 
 
 def exact_queries(privacy: Stated, universe: str, levels: Sequence[str]) -> dict[str, tuple[str, ...]]:

@@ -13,6 +13,7 @@ from typing import TypeVar
 
 from das.accounting.codec import own_digest
 from das.accounting.document import NAME, PAGE, Stated
+from das.files import atomic
 from das.files.release import statement
 from das.files.run import run_directory
 from das.files.run.ledger import Attempt, digests
@@ -26,7 +27,7 @@ def seal(release: Path, said: S, name: str, attempts: Iterable[Attempt] = ()) ->
     """Write the statement ``said`` and its page, with the digests of all that is there now; returns it as written.
     Measurements that are among ``attempts`` are not read again."""
     whole = said.sealed(digests(release, attempts), software())
-    run_directory.write_text(release / PAGE, page(whole, name))
+    atomic.write_text(release / PAGE, page(whole, name))
     whole = whole.sealed({**whole.digests, PAGE: run_directory.file_digest(release / PAGE)}, whole.software)
     whole = whole.sealed({**whole.digests, NAME: own_digest(whole)}, whole.software)
     statement.write(release, whole)

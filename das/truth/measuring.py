@@ -14,6 +14,7 @@ from das.accounting.document import GaussianStatement, GeometricStatement
 from das.accounting.statement import Drawn, invariants, statement
 from das.engine import Progress
 from das.errors import PrivacyError, ReleaseError, UserError
+from das.files import atomic
 from das.files.measurements import nmf
 from das.files.release import areas as areas_file
 from das.files.release import spine as spine_file
@@ -52,8 +53,8 @@ def begin(spec: RunSpec, prepared: Prepared, directory: RunDirectory, measured: 
     try:
         taken = {"measured_in": measured.root.name} if measured is not None else {}
         inputs = marked({"inputs": [asdict(s) for s in prepared.sources]} | taken, spec.run.private)
-        run_directory.write_json(directory.inputs, inputs)
-        run_directory.write_text(directory.release / "spec.toml", specification.dump(spec))
+        atomic.write_json(directory.inputs, inputs)
+        atomic.write_text(directory.release / "spec.toml", specification.dump(spec))
         spine_file.write(directory.release / "spine.parquet", prepared.spine)
         if prepared.areas:
             areas_file.write(directory.release / areas_file.NAME, prepared.areas, prepared.spine)

@@ -18,6 +18,7 @@ from das import pipeline, spec
 from das.accounting import epsilon
 from das.accounting.planning import least_cost, normal_cost
 from das.cli import main
+from das.files import atomic
 from das.files.measurements import published_layout
 from das.files.release import spine as spine_file
 from das.files.run import run_directory
@@ -145,7 +146,7 @@ def test_verify(das: Das, finished: Path, tmp_path: Path) -> None:
     path = copied / "release" / "privacy.json"
     value = json.loads(path.read_text())
     value["guarantee"]["total"]["epsilon"][1]["pld"] = [1.0, 2.0]
-    run_directory.write_json(path, value)
+    atomic.write_json(path, value)
     refused(das("account", "verify", copied), "privacy.json, line", "guarantee.total.epsilon.1.pld")
 
 

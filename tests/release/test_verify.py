@@ -21,6 +21,7 @@ from das.accounting.codec import own_digest
 from das.accounting.document import Aim
 from das.accounting.statement import statement
 from das.errors import ReleaseError, UserError
+from das.files import atomic
 from das.files.measurements import published_layout
 from das.files.release import statement as privacy_statement
 from das.files.run import run_directory
@@ -67,7 +68,7 @@ def alter(release: Path, change: Change) -> None:
     path = release / "privacy.json"
     value = json.loads(path.read_text(encoding="utf-8"))
     change(value)
-    run_directory.write_json(path, value)
+    atomic.write_json(path, value)
 
 
 def line(release: Path, text: str) -> str:

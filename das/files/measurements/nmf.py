@@ -13,8 +13,6 @@ rows are cut into two or four row groups where that brings the number of values 
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -28,6 +26,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from das.errors import ReleaseError
+from das.files import atomic
 from das.files import codes as texts
 from das.files.parquet import LOST as _LOST
 from das.files.parquet import columns as _columns
@@ -52,16 +51,14 @@ def write(root: Path, level: str, schema: Schema, spine: Spine, measurements: It
     """Write all measurements of a level as they come; the level appears whole or not at all. Returns the folder
     that holds them and nothing else."""
     final = root / f"{level}.parquet"
-    draft = root / f".{level}.parquet.tmp"
-    shutil.rmtree(draft, ignore_errors=True)
     partition, geocodes = _partition(spine, level), texts.column(spine.codes[spine.index(level)])
-    for number, batch in enumerate(_batches(measurements)):
-        for where, a, b in _runs(partition, batch[0].start, len(batch[0].values)):
-            folder = draft / "DPQuery" / where
-            folder.mkdir(parents=True, exist_ok=True)
-            tables = [_rows(m, a, b, schema.query(m.query), schema, geocodes) for m in batch]
-            _write_part(folder / f"part-{number:05d}.parquet", tables)
-    _publish(draft, final)
+    with atomic.folder(final) as draft:
+        for number, batch in enumerate(_batches(measurements)):
+            for where, a, b in _runs(partition, batch[0].start, len(batch[0].values)):
+                folder = draft / "DPQuery" / where
+                folder.mkdir(parents=True, exist_ok=True)
+                tables = [_rows(m, a, b, schema.query(m.query), schema, geocodes) for m in batch]
+                _write_part(folder / f"part-{number:05d}.parquet", tables)
     return final / "DPQuery"
 
 
@@ -70,25 +67,12 @@ def write_constraints(root: Path, schema: Schema, spine: Spine, constraints: Seq
     for level in dict.fromkeys(c.level for c in constraints):
         partition, geocodes = _partition(spine, level), texts.column(spine.codes[spine.index(level)])
         here = [c for c in constraints if c.level == level]
-        draft = root / f".{level}.constraints.tmp"
-        shutil.rmtree(draft, ignore_errors=True)
-        for where, a, b in _runs(partition, 0, spine.units(level)):
-            folder = draft / where
-            folder.mkdir(parents=True, exist_ok=True)
-            tables = [_constraint_rows(c, a, b, schema.query(c.query), schema, geocodes) for c in here]
-            _write_part(folder / "part-00000.parquet", tables)
-        _publish(draft, root / f"{level}.parquet" / "Constraint")
-
-
-def _publish(draft: Path, final: Path) -> None:
-    draft.mkdir(parents=True, exist_ok=True)
-    final.parent.mkdir(parents=True, exist_ok=True)
-    if final.exists():
-        shutil.rmtree(final)
-    for path in draft.rglob("*.parquet"):  # on disk before the ledger says that it is
-        with path.open("rb") as file:
-            os.fsync(file.fileno())
-    draft.rename(final)
+        with atomic.folder(root / f"{level}.parquet" / "Constraint") as draft:
+            for where, a, b in _runs(partition, 0, spine.units(level)):
+                folder = draft / where
+                folder.mkdir(parents=True, exist_ok=True)
+                tables = [_constraint_rows(c, a, b, schema.query(c.query), schema, geocodes) for c in here]
+                _write_part(folder / "part-00000.parquet", tables)
 
 
 def _batches(measurements: Iterable[Measurement]) -> Iterator[list[Measurement]]:

@@ -17,9 +17,9 @@ Rows are read tolerantly, as the published partitions drift: any width of intege
 from __future__ import annotations
 
 import json
-import shutil
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 
 from das.accounting.document import FORMAT, ForeignLine, ForeignStatement, Invariant, Variance
 from das.errors import InputError, ReleaseError, UserError
+from das.files import atomic
 from das.files import codes as texts
 from das.files.measurements import nmf
 from das.files.measurements.published_constraints import constraints_of
@@ -80,18 +81,20 @@ def convert(folder: Path, out: Path, batch: int = _BATCH) -> None:
         InputError, ReleaseError: no levels, unreadable files, attributes or groupings of no schema that is built
             in, geocodes that make no tree, values that do not fit their query, totals that contradict each other.
     """
-    draft = out.with_name(f".{out.name}.tmp")
+    if out.exists() and any(out.iterdir()):
+        raise UserError("is there already, and not empty", where=out, remedy="choose another --out")
     there = out.parent.exists()
     try:
-        draft.mkdir(parents=True)
-    except OSError as error:
-        raise UserError(f"cannot be created ({error.strerror})", where=draft, remedy="choose another --out") from None
-    try:
-        _convert(folder, draft, batch)
-        draft.rename(out)
+        with ExitStack() as stack:
+            try:
+                draft = stack.enter_context(atomic.folder(out))
+            except OSError as error:
+                raise UserError(
+                    f"cannot be created ({error.strerror})", where=out, remedy="choose another --out"
+                ) from None
+            _convert(folder, draft, batch)
     except BaseException:
-        shutil.rmtree(draft, ignore_errors=True)
-        if not there and not any(out.parent.iterdir()):
+        if not there and out.parent.exists() and not any(out.parent.iterdir()):
             out.parent.rmdir()
         raise
 
@@ -116,7 +119,7 @@ def _convert(folder: Path, draft: Path, batch: int) -> None:
     spine_file.write(draft / "spine.parquet", spine)
     name = folder.resolve().name or "published"
     known = any(c.name in ("total", "joint_total") for c in constraints)
-    run_directory.write_text(draft / "spec.toml", _spec(name, schema, measured, known))
+    atomic.write_text(draft / "spec.toml", _spec(name, schema, measured, known))
     statement.write(draft, _privacy(spine, measured, constraints, notes))
 
 

@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from das.errors import InputError
+from das.files import atomic
 from das.files import codes as texts
 from das.files.microdata.layout import MicrodataLayout, layout, tails
 from das.microdata import expand
@@ -83,28 +84,18 @@ def write(
 def _publish(
     directory: Path, text: Path | None, tables: Iterator[pa.Table], plan: MicrodataLayout, records: int, private: bool
 ) -> None:
-    """Write under temporary names, and give the true names when all is written."""
-    partial = directory.with_name(f".{directory.name}.partial")
-    partial_text = partial.with_name(f".{directory.name}.csv.partial")
+    """All parts, and the text, are written before either gets its name."""
     _refuse_others(directory)
-    _remove(partial)
-    partial.mkdir(parents=True)
-    try:
+    with ExitStack() as outer:
+        parts = outer.enter_context(atomic.folder(directory))
+        draft = outer.enter_context(atomic.file(text)) if text else None
         with ExitStack() as stack:
-            sinks: list[_Parts | _Text] = [stack.enter_context(_Parts(partial, plan, records, private))]
-            if text:
-                sinks.append(stack.enter_context(_Text(partial_text, plan, records, private)))
+            sinks: list[_Parts | _Text] = [stack.enter_context(_Parts(parts, plan, records, private))]
+            if draft:
+                sinks.append(stack.enter_context(_Text(draft, plan, records, private)))
             for table in tables:
                 for sink in sinks:
                     sink.write(table)
-    except BaseException:
-        _remove(partial)
-        partial_text.unlink(missing_ok=True)
-        raise
-    _remove(directory)
-    partial.replace(directory)
-    if text:
-        partial_text.replace(text)
 
 
 def _refuse_others(directory: Path) -> None:
@@ -118,14 +109,6 @@ def _refuse_others(directory: Path) -> None:
 
 def _is_part(path: Path) -> bool:
     return path.name.startswith("part-") and path.suffix == ".parquet"
-
-
-def _remove(directory: Path) -> None:
-    """Remove a folder of parts."""
-    if directory.exists():
-        for path in filter(_is_part, directory.iterdir()):
-            path.unlink()
-        directory.rmdir()
 
 
 def _with_facilities(h: Histogram, structures: NDArray[np.int64]) -> Histogram:

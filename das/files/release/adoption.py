@@ -11,6 +11,8 @@ import os
 import shutil
 from pathlib import Path
 
+from das.files import atomic
+
 #: Beside the folders of measurements: what every reader of them needs, and the ledger, which others' releases lack.
 _COPIED = ("spine.parquet", "areas.parquet", "ledger.jsonl")
 
@@ -18,15 +20,15 @@ _COPIED = ("spine.parquet", "areas.parquet", "ledger.jsonl")
 def adopt(release: Path, into: Path) -> None:
     """Spine, ledger and noisy measurement files of ``release``, for the folder ``into``, which is there."""
     for folder in sorted(p for p in release.glob("nmf*") if p.is_dir()):
-        for path in sorted(p for p in folder.rglob("*") if p.is_file()):
-            new = into / path.relative_to(release)
-            new.parent.mkdir(parents=True, exist_ok=True)
-            _link(path.resolve(), new)
+        with atomic.folder(into / folder.name) as draft:
+            for path in sorted(p for p in folder.rglob("*") if p.is_file()):
+                new = draft / path.relative_to(folder)
+                new.parent.mkdir(parents=True, exist_ok=True)
+                _link(path.resolve(), new)
     for name in _COPIED:
         if (release / name).is_file():
-            draft = into / f".{name}.tmp"
-            shutil.copyfile(release / name, draft)
-            draft.replace(into / name)
+            with atomic.file(into / name) as draft:
+                shutil.copyfile(release / name, draft)
 
 
 def _link(path: Path, new: Path) -> None:

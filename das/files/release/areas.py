@@ -11,8 +11,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from das.errors import InputError, ReleaseError
+from das.files import atomic, parquet
 from das.files import codes as texts
-from das.files import parquet
 from das.model.areas import Areas
 from das.model.codes import encoded, text
 from das.model.spine import Spine
@@ -25,16 +25,14 @@ COLUMNS = ("kind", "area", "name", "geocode")
 
 def write(path: Path, kinds: Sequence[Areas], spine: Spine) -> None:
     """One row for each unit of each area: ``kind``, ``area`` (its code), ``name``, ``geocode`` (of the lowest level)."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(f".{path.name}.tmp")
     parts = []
     for k in kinds:
         places = k.codes[k.area], encoded(k.called)[k.area], spine.codes[-1][k.unit]
         parts.append([pa.repeat(k.kind, len(k.unit)), *map(texts.column, places)])
     columns = [pa.chunked_array([p[i] for p in parts], pa.string()) for i in range(len(COLUMNS))]
-    pq.write_table(pa.table(columns, names=list(COLUMNS)), draft, compression="zstd",
-                   use_dictionary=list(COLUMNS[:3]), column_encoding={"geocode": "DELTA_BYTE_ARRAY"})  # fmt: skip
-    draft.replace(path)
+    with atomic.file(path) as draft:
+        pq.write_table(pa.table(columns, names=list(COLUMNS)), draft, compression="zstd",
+                       use_dictionary=list(COLUMNS[:3]), column_encoding={"geocode": "DELTA_BYTE_ARRAY"})  # fmt: skip
 
 
 def read(path: Path, spine: Spine) -> tuple[Areas, ...]:

@@ -8,6 +8,7 @@ error, lists in C order of float64 and of float32 (which would round 300 million
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -16,8 +17,8 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from das.errors import ReleaseError
+from das.files import atomic, parquet
 from das.files import codes as texts
-from das.files import parquet
 from das.files.measurements.nmf import describe
 from das.model.kinds import kind_of
 from das.model.query import Query
@@ -36,20 +37,21 @@ def write(
     folder: Path, level: str, schema: Schema, spine: Spine, answers: Iterable[tuple[Query, Array, Array]]
 ) -> None:
     """One row group for each query: ``(query, values, standard errors)``, arrays ``(units, answers)``."""
-    folder.mkdir(parents=True, exist_ok=True)
-    draft = folder / f".{level}.parquet.tmp"
     geocodes = texts.column(spine.codes[spine.index(level)])
-    writer = None
-    for query, value, error in answers:
-        columns = describe(geocodes, query.name, query, schema)
-        columns |= {"value": _lists(value), "standard_error": _lists(error.astype(np.float32))}
-        table = pa.table(columns)
-        if writer is None:
-            writer = pq.ParquetWriter(draft, table.schema, compression="zstd")
-        writer.write_table(table, row_group_size=max(1, table.num_rows))
-    if writer is not None:
-        writer.close()
-        draft.replace(folder / f"{level}.parquet")
+    tables = (_table(geocodes, *answer, schema) for answer in answers)
+    if (first := next(tables, None)) is None:
+        return
+    with (
+        atomic.file(folder / f"{level}.parquet") as draft,
+        pq.ParquetWriter(draft, first.schema, compression="zstd") as writer,
+    ):
+        for table in chain([first], tables):
+            writer.write_table(table, row_group_size=max(1, table.num_rows))
+
+
+def _table(geocodes: pa.StringArray, query: Query, value: Array, error: Array, schema: Schema) -> pa.Table:
+    columns = describe(geocodes, query.name, query, schema)
+    return pa.table(columns | {"value": _lists(value), "standard_error": _lists(error.astype(np.float32))})
 
 
 def _lists(values: NDArray[np.floating]) -> pa.ListArray:

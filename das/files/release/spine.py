@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from das.errors import InputError, ReleaseError
+from das.files import atomic, parquet
 from das.files import codes as texts
-from das.files import parquet
 from das.model.codes import Codes, encoded
 from das.model.spine import Spine
 
@@ -27,10 +27,9 @@ def write(path: Path, spine: Spine) -> None:
         above = spine.codes[depth - 1][up] if depth else np.array([b""])
         places = map(texts.column, (codes, above, encoded(spine.names[depth]), spine.geoids(level)))
         levels.append(pa.table(dict(zip(COLUMNS, (pa.repeat(level, len(codes)), *places), strict=True))))
-    draft = path.with_name(f".{path.name}.tmp")
-    pq.write_table(pa.concat_tables(levels), draft, compression="zstd", use_dictionary=["level", "parent", "name"],
-                   column_encoding=dict.fromkeys(("geocode", "geoid"), "DELTA_BYTE_ARRAY"))  # fmt: skip
-    draft.replace(path)
+    with atomic.file(path) as draft:
+        pq.write_table(pa.concat_tables(levels), draft, compression="zstd", use_dictionary=["level", "parent", "name"],
+                       column_encoding=dict.fromkeys(("geocode", "geoid"), "DELTA_BYTE_ARRAY"))  # fmt: skip
 
 
 def read(path: Path) -> Spine:

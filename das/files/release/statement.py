@@ -7,6 +7,7 @@ from pathlib import Path
 from das.accounting import codec
 from das.accounting.document import NAME, Document, Stated, Statement
 from das.errors import ReleaseError
+from das.files import atomic
 from das.files.run import run_directory
 
 
@@ -26,7 +27,7 @@ def read_ours(release: Path) -> Statement:
 
 
 def write(release: Path, statement: Stated) -> None:
-    run_directory.write_text(release / NAME, codec.text(statement))
+    atomic.write_text(release / NAME, codec.text(statement))
 
 
 def as_written(release: Path, statement: Stated) -> bool:

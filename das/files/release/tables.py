@@ -19,6 +19,7 @@ import pyarrow.csv as pacsv
 from numpy.typing import NDArray
 
 from das.errors import InputError
+from das.files import atomic
 from das.files import codes as texts
 from das.model.codes import Codes, encoded
 from das.model.histogram import Histogram
@@ -61,21 +62,14 @@ def write(
     """
     if len(codes) != h.units:
         raise InputError(f"{len(codes)} codes for {h.units} units", where=f"tables of level {level!r}")
-    directory.mkdir(parents=True, exist_ok=True)
     paths = [directory / f"{table.name}_{level}.csv" for table in tables]
-    partial = [path.with_name(f".{path.name}.partial") for path in paths]
     places = {name: texts.column(code) for name, code in {GEOCODE: codes, **(beside or {})}.items()}
     try:
-        for table, path in zip(tables, partial, strict=True):
-            _write_one(path, table, places, h, private, max(1, batch // len(table.columns)))
+        with atomic.files(paths) as drafts:
+            for table, draft in zip(tables, drafts, strict=True):
+                _write_one(draft, table, places, h, private, max(1, batch // len(table.columns)))
     except pa.ArrowInvalid as e:
         raise InputError(f"a code cannot stand in a CSV file ({e})", where=f"level {level!r}") from None
-    else:
-        for path, name in zip(partial, paths, strict=True):
-            path.replace(name)
-    finally:
-        for path in partial:
-            path.unlink(missing_ok=True)
     return paths
 
 

@@ -20,6 +20,7 @@ from typing import Any
 
 from das.accounting.document import NAME, PAGE
 from das.errors import ReleaseError
+from das.files import atomic
 from das.files.run.run_directory import file_digest, nmf_folder
 from das.model.budget import ALL
 from das.model.ledger import Event
@@ -82,9 +83,7 @@ class LedgerFile:
             file.flush()
             os.fsync(file.fileno())
         if new:
-            folder = os.open(self.path.parent, os.O_RDONLY)
-            os.fsync(folder)
-            os.close(folder)
+            atomic.force(self.path.parent)
 
 
 def _drop_torn_line(path: Path, descriptor: int) -> None:

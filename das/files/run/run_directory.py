@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from das.errors import ReleaseError, SpecError, UserError
+from das.files import atomic
 from das.model.kinds import PERSONS, kind_of
 
 #: What is in the folder of a sweep.
@@ -21,7 +22,7 @@ SWEEP = ("runs", "sweep.csv", "summary.csv", "paired.csv", "sweep.html", "privac
 
 
 class RunDirectory:
-    """Paths of one run, and writing that is whole or not at all."""
+    """Paths of one run."""
 
     def __init__(self, root: Path) -> None:
         self.root = Path(root)
@@ -89,8 +90,7 @@ class RunDirectory:
 
     def write_manifest(self, value: Mapping[str, Any]) -> None:
         """Its owner's alone: digests of the input, and of what is confidential, could confirm a guess."""
-        write_json(self.manifest, value)
-        self.manifest.chmod(0o600)
+        atomic.write_json(self.manifest, value, 0o600)
 
     def has_truth(self) -> bool:
         """A run that has ended has the truth in its confidential part; a release, and an estimate from one, has not."""
@@ -164,35 +164,14 @@ def read_text(path: Path, what: str, remedy: str = "check the path") -> str:
                         remedy="give the file itself, a text in UTF-8") from None  # fmt: skip
 
 
-def write_text(path: Path, text: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(f".{path.name}.tmp")
-    draft.write_text(text, encoding="utf-8")
-    draft.replace(path)
-
-
 def write_outside(path: Path, data: bytes, *, confidential: bool) -> None:
     """A result that is no part of a release, whole or not at all; its owner's alone if it is confidential. Raises
     :class:`UserError` where it would lie in a release, or cannot be written."""
     refuse_inside_release(path.parent)
-    draft = path.with_name(f".{path.name}.tmp")
     try:
-        draft.touch(mode=0o600 if confidential else 0o644)
-        draft.write_bytes(data)
-        draft.replace(path)
+        atomic.write_bytes(path, data, 0o600 if confidential else None)
     except OSError as error:
         raise UserError(f"cannot be written ({error.strerror})", where=path, remedy="choose another --out") from None
-    finally:
-        draft.unlink(missing_ok=True)
-
-
-def json_text(value: Mapping[str, Any]) -> str:
-    """As :func:`write_json` writes it."""
-    return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
-
-
-def write_json(path: Path, value: Mapping[str, Any]) -> None:
-    write_text(path, json_text(value))
 
 
 def release_of(path: Path) -> Path:

@@ -9,18 +9,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from das.errors import InputError, ReleaseError
+from das.files import atomic
 from das.model.confidential import Confidential
 from das.model.histogram import Histogram
 
 
 def write(path: Path, truth: Confidential[Histogram]) -> None:
     h = truth.open("to keep it in the confidential part of the run")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(f".{path.name}.tmp")
     table = pa.table({"unit": h.unit, "cell": h.cell, "count": h.count})
     table = table.replace_schema_metadata({"units": str(h.units), "cells": str(h.cells)})
-    pq.write_table(table, draft, compression="zstd")
-    draft.replace(path)
+    with atomic.file(path) as draft:
+        pq.write_table(table, draft, compression="zstd")
 
 
 def read(path: Path) -> Confidential[Histogram]:

@@ -18,6 +18,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from das.files import atomic
 from das.files.readers.fetch import State
 from das.files.simulators.census_2010 import writing
 from das.files.simulators.people import choose, choose_by_row, generator, skewed, spread, state_sizes, within
@@ -100,13 +101,16 @@ def write(directory: Path, *, seed: int, states: int = 3, persons: int = 12_000)
     The file is a function of the arguments alone. Raises :class:`das.errors.InputError` for arguments out of
     range.
     """
-    path, part = directory / FILE, directory / (FILE + ".part")
+    path = directory / FILE
     sizes, serial = state_sizes(seed, states, persons), 1
-    with writing(directory):
-        with part.open("wb") as raw, gzip.GzipFile("", "wb", compresslevel=6, fileobj=raw, mtime=0) as out:
-            for state, size in sizes:
-                serial += _state(out, state, generator(seed, 1940, int(state.fips)), size, serial)
-        part.replace(path)
+    with (
+        writing(directory),
+        atomic.file(path) as part,
+        part.open("wb") as raw,
+        gzip.GzipFile("", "wb", compresslevel=6, fileobj=raw, mtime=0) as out,
+    ):
+        for state, size in sizes:
+            serial += _state(out, state, generator(seed, 1940, int(state.fips)), size, serial)
     return [path]
 
 

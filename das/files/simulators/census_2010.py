@@ -21,6 +21,7 @@ import pyarrow as pa
 from pyarrow import csv
 
 from das.errors import InputError
+from das.files import atomic
 from das.files.readers.fetch import State
 from das.files.simulators.header import Bytes, characters, header_rows, levels, zeros
 from das.files.simulators.people import (
@@ -188,13 +189,11 @@ def writing(directory: Path) -> Iterator[None]:
 
 def write_zip(path: Path, members: dict[str, bytes]) -> Path:
     """A zip whose bytes depend on its contents alone; it appears whole or not at all."""
-    part = path.with_name(path.name + ".part")
-    with zipfile.ZipFile(part, "w") as archive:
+    with atomic.file(path) as part, zipfile.ZipFile(part, "w") as archive:
         for name, data in members.items():
             info = zipfile.ZipInfo(name, date_time=(2010, 4, 1, 0, 0, 0))
             info.create_system, info.external_attr = 3, 0o644 << 16
             archive.writestr(info, data, zipfile.ZIP_DEFLATED, compresslevel=6)
-    part.replace(path)
     return path
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from das.errors import ReleaseError, SpecError, UserError
+from das.files import atomic
 from das.files.run import run_directory
 from das.files.run.run_directory import RunDirectory
 
@@ -71,12 +72,12 @@ def test_persons_are_in_nmf_and_others_beside_it(tmp_path: Path) -> None:
 
 def test_a_file_is_whole_or_as_it_was(tmp_path: Path) -> None:
     path = tmp_path / "new" / "x.json"
-    run_directory.write_json(path, {"name": "Zürich", "n": 1})
+    atomic.write_json(path, {"name": "Zürich", "n": 1})
     assert json.loads(path.read_text(encoding="utf-8")) == {"name": "Zürich", "n": 1}
     with pytest.raises(TypeError):
-        run_directory.write_json(path, {"n": object()})
+        atomic.write_json(path, {"n": object()})
     with pytest.raises(UnicodeEncodeError):
-        run_directory.write_text(path, "\ud800")
+        atomic.write_text(path, "\ud800")
     assert run_directory.read_json(path)["n"] == 1
 
 

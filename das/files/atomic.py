@@ -1,0 +1,112 @@
+"""Files and folders that appear whole or not at all, and are on disk once they have appeared.
+
+Each is written under a draft's name beside its own (``.<name>.tmp``), forced to disk (fsync), and renamed; then the folder
+that has the name is forced, too. So whatever kills the process or the machine, under the true name is what was there before,
+nothing, or the whole; and what a later step relies on cannot be lost before it. A kill can leave drafts behind: the same
+step, done again, clears them away.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+
+def draft_of(path: Path) -> Path:
+    """The name that ``path`` is written under."""
+    return path.with_name(f".{path.name}.tmp")
+
+
+@contextmanager
+def file(path: Path, mode: int | None = None) -> Iterator[Path]:
+    """A draft to write: it becomes ``path`` at the end, and is gone after an exception. ``mode`` holds from the first byte."""
+    with files([path], mode) as (draft,):
+        yield draft
+
+
+@contextmanager
+def files(paths: Sequence[Path], mode: int | None = None) -> Iterator[list[Path]]:
+    """Drafts to write, one for each path: none gets its name before all are on disk."""
+    drafts = [draft_of(p) for p in paths]
+    for folder_ in dict.fromkeys(p.parent for p in paths):
+        make_folder(folder_)
+    try:
+        for draft in drafts:
+            draft.unlink(missing_ok=True)
+            if mode is not None:
+                draft.touch(mode, exist_ok=False)
+        yield drafts
+        for draft in drafts:
+            force(draft)
+        for draft, path in zip(drafts, paths, strict=True):
+            draft.replace(path)
+        for folder_ in dict.fromkeys(p.parent for p in paths):
+            force(folder_)
+    finally:
+        for draft in drafts:
+            draft.unlink(missing_ok=True)
+
+
+@contextmanager
+def folder(path: Path) -> Iterator[Path]:
+    """A draft to fill: it becomes the folder ``path`` at the end, in place of what has that name, and is gone after an
+    exception."""
+    draft, old = draft_of(path), path.with_name(f".{path.name}.old")
+    make_folder(path.parent)
+    for left in (draft, old):
+        if left.exists():
+            shutil.rmtree(left)
+    draft.mkdir()
+    try:
+        yield draft
+        for below, _, names in os.walk(draft, topdown=False):
+            for name in names:
+                force(Path(below, name))
+            force(Path(below))
+        if path.exists():
+            path.rename(old)  # whole, for a removal can be cut short
+        draft.rename(path)
+        force(path.parent)
+        shutil.rmtree(old, ignore_errors=True)
+    except BaseException:
+        if old.exists() and not path.exists():
+            old.rename(path)
+        shutil.rmtree(draft, ignore_errors=True)
+        raise
+
+
+def write_bytes(path: Path, data: bytes, mode: int | None = None) -> None:
+    with file(path, mode) as draft:
+        draft.write_bytes(data)
+
+
+def write_text(path: Path, text: str, mode: int | None = None) -> None:
+    write_bytes(path, text.encode(), mode)
+
+
+def write_json(path: Path, value: Mapping[str, Any], mode: int | None = None) -> None:
+    """Two spaces, and a last line end."""
+    write_text(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n", mode)
+
+
+def make_folder(path: Path) -> None:
+    """``path`` and what is missing above it, each on disk."""
+    if path.is_dir():
+        return
+    make_folder(path.parent)
+    path.mkdir(exist_ok=True)
+    force(path.parent)
+
+
+def force(path: Path) -> None:
+    """A file's content, or the names in a folder, to disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
