@@ -16,9 +16,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
+from numpy.typing import NDArray
 
 from das.errors import PrivacyError
-from das.model.budget import ALL, Plan
+from das.model.budget import ALL, Draw, Plan
 from das.model.confidential import Confidential
 from das.model.histogram import Histogram
 from das.model.ledger import Event, Ledger
@@ -62,5 +63,9 @@ def measure(
         rows = histogram.rows(start, stop)
         for d in draws:
             answers = rows.answer(queries[d.query])
-            noise = SAMPLERS[d.mechanism.name].sample(d.parameter, answers.size, entropy).reshape(answers.shape)
+            noise = _noise(d, answers.size, entropy).reshape(answers.shape)
             yield Measurement(level, d.query, start, answers + noise, np.full(stop - start, d.variance))
+
+
+def _noise(draw: Draw, size: int, entropy: Entropy) -> NDArray[np.int64]:
+    return SAMPLERS[draw.mechanism.name].sample(draw.parameter, size, entropy)

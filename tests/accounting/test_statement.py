@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from das.accounting import bun_steinke, codec, implied, tight
 from das.accounting import epsilon as exact_epsilon
+from das.accounting import statement as stated
 from das.accounting.document import Zcdp
 from das.accounting.fields import decimal
 from das.accounting.guarantee import guarantees, record
@@ -22,7 +23,7 @@ from das.model.budget import Neighbours
 from das.model.constraint import Constraint
 from das.model.ledger import Event
 from das.model.mechanism import Mechanism
-from das.model.mechanisms import DISCRETE_GAUSSIAN, GEOMETRIC
+from das.model.mechanisms import DISCRETE_GAUSSIAN, GEOMETRIC, MECHANISMS
 from das.model.schema import H1, PL94
 
 DELTA = Fraction(1, 10**10)
@@ -107,6 +108,11 @@ def test_the_delta_asked_for_is_there_once(delta: Fraction, names: list[str]) ->
     ]
     assert isinstance(stated, Zcdp)
     assert [decimal(e.delta) for e in stated.epsilon] == names
+
+
+def test_each_mechanism_has_its_documents() -> None:
+    for documents in (stated._ACCOUNTS, stated._STATEMENTS, stated._LINES):
+        assert set(documents) == set(MECHANISMS.values())
 
 
 def test_pure_budgets_are_stated_as_they_are() -> None:

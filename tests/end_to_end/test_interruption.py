@@ -51,11 +51,11 @@ def measured(truth, level, universe, *rest):
     now[0] = universe
     yield from real_measure(truth, level, universe, *rest)
 
-def noise(mechanism, draw, size, entropy):
+def noise(draw, size, entropy):
     os.write(log[0], (json.dumps([now[0], draw.level, draw.query]) + "\\n").encode())
     os.fsync(log[0])
     time.sleep(nap[0])
-    return real_noise(mechanism, draw, size, entropy)
+    return real_noise(draw, size, entropy)
 
 measuring.measure, measure._noise = measured, noise
 print("ready", flush=True)
