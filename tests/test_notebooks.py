@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -20,14 +18,6 @@ MACHINE = re.compile(rf"{HERE}|/tmp/|/home/|/root/|/Users/|\b0x[0-9a-f]{{6,}}|\.
 each = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda p: p.stem)
 
 
-@pytest.fixture(scope="module")
-def runs(request: pytest.FixtureRequest) -> Iterator[dict[Path, Future[Any]]]:
-    """All that were asked for, two at a time, each in a kernel of its own."""
-    asked = [item.callspec.params["path"] for item in request.session.items if "test_it_runs" in item.nodeid]
-    with ThreadPoolExecutor(2) as pool:
-        yield {path: pool.submit(notebooks.executed, path) for path in asked}
-
-
 def stored(path: Path) -> Any:
     return json.loads(path.read_text(encoding="utf-8"))
 
@@ -37,10 +27,10 @@ def test_there_are_notebooks() -> None:
 
 
 @each
-def test_it_runs_and_puts_out_what_is_stored(path: Path, runs: dict[Path, Future[Any]]) -> None:
+def test_it_runs_and_puts_out_what_is_stored(path: Path) -> None:
     """Claims in the prose are asserted in the cells, so a claim that ceased to hold stops it here. The numbers are of
     new noise each time; the kinds of output are the same."""
-    assert notebooks.kinds(runs[path].result()) == notebooks.kinds(stored(path)), "run `make notebooks`"
+    assert notebooks.kinds(notebooks.executed(path)) == notebooks.kinds(stored(path)), "run `make notebooks`"
 
 
 @each
