@@ -22,7 +22,7 @@ from time import perf_counter
 import das
 from benchmarks.common import CONFIG, RHODE_ISLAND, ROOT, Figures, no_data, shared_data, timed
 from benchmarks.whole_run import WholeRun, whole_run
-from das.files.measurements import nmf
+from das.files.measurements.nmf_reader import NmfReader
 from das.jobs.sweep import sweep
 from das.model.result import SweepRow
 from das.release.post import open_release
@@ -75,7 +75,7 @@ def _state(figures: Figures, data: Path, folder: Path, workers: int, and_sweep: 
 def _read_all(run: WholeRun) -> None:
     opened = open_release(run.directory.release)
     for u in opened.spec.universes:
-        reader = nmf.NmfReader(run.directory.nmf(u.name), opened.spine)
+        reader = NmfReader(run.directory.nmf(u.name), opened.spine)
         for level in opened.spine.levels:
             for query in reader.queries(level):
                 for start, stop in opened.spine.batches(level, u.schema.query(query).answers):

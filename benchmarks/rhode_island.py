@@ -24,6 +24,7 @@ from benchmarks.whole_run import WholeRun, whole_run
 from das import spec as specification
 from das.engine import Silent
 from das.files.measurements import nmf
+from das.files.measurements.nmf_reader import NmfReader
 from das.files.run import errors_csv, truth
 from das.model.ledger import Ledger
 from das.model.measurement import Measurement
@@ -169,8 +170,8 @@ def _reading(figures: Figures, run: WholeRun) -> None:
     level = opened.spine.levels[-1]
     units, root = opened.spine.units(level), run.directory.nmf("persons")
     times = {}
-    for query in nmf.NmfReader(root, opened.spine).queries(level):
-        times[query] = timed(partial(nmf.NmfReader(root, opened.spine).read, level, query, 0, units), 3).seconds
+    for query in NmfReader(root, opened.spine).queries(level):
+        times[query] = timed(partial(NmfReader(root, opened.spine).read, level, query, 0, units), 3).seconds
     slowest = max(times, key=lambda q: times[q])
     figures("reading one query of one level", times[slowest], "s", at_most=1, level=level, query=slowest,
             total_seconds=times["total"])  # fmt: skip

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from das.estimate import margins
 from das.estimate.margins import UNKNOWN, LevelMargins
-from das.files.measurements.nmf import NmfReader
+from das.files.measurements.nmf_reader import NmfReader
 from das.files.release.estimates import EstimateReader, folder_of
 from das.model.constraint import Bounds
 from das.model.query import Query

@@ -25,7 +25,7 @@ from das.estimate.collapse import Collapsed, collapse
 from das.estimate.descent import topdown
 from das.estimate.estimator import Estimator
 from das.estimate.passes import Passes
-from das.files.measurements import nmf
+from das.files.measurements.nmf_reader import NmfReader
 from das.files.microdata import reading as microdata_reading
 from das.files.microdata import writing as microdata
 from das.files.release import areas as areas_file
@@ -68,8 +68,8 @@ class Opened:
                             where=self.folder, remedy="give a release that das run made")  # fmt: skip
         return self.spec
 
-    def source(self, universe: Universe) -> nmf.NmfReader:
-        return nmf.NmfReader(run_directory.nmf_folder(self.folder, universe.name), self.spine)
+    def source(self, universe: Universe) -> NmfReader:
+        return NmfReader(run_directory.nmf_folder(self.folder, universe.name), self.spine)
 
     def areas(self) -> tuple[Areas, ...]:
         """The areas off the spine that the input knew; none in a release of another publisher."""

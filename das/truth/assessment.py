@@ -10,7 +10,7 @@ from das.engine import Progress, Silent
 from das.errors import InputError
 from das.evaluate import Published, evaluate, evaluate_tables, impossible
 from das.files import rows_csv
-from das.files.measurements import nmf
+from das.files.measurements.nmf_reader import NmfReader
 from das.files.microdata import reading as microdata_reading
 from das.files.readers import area_list
 from das.files.release import areas as areas_file
@@ -51,7 +51,7 @@ def assess(spec: RunSpec, directory: RunDirectory, run: Assessed, progress: Prog
     said = Opened(directory.release, spec, run.spine)
     for u in spec.universes:
         progress.stage(f"evaluate {u.name}", None)
-        source = nmf.NmfReader(directory.nmf(u.name), run.spine)
+        source = NmfReader(directory.nmf(u.name), run.spine)
         held = Published(source, u.plan.mechanism, run.published[u.name], _estimates(directory, u, run.spine))
         rows[u.name] = ClosedRows(evaluate(run.truth[u.name], held, run.spine, u.schema))
         tabulated = tables_of(u, said.assigned(u.name))

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from das import pipeline, spec
 from das.engine import Silent
 from das.engine.local import InProcess
-from das.files.measurements import nmf
+from das.files.measurements.nmf_reader import NmfReader
 from das.files.release import spine as spine_file
 from das.files.run.run_directory import RunDirectory
 from das.files.simulators import census_2010 as simulate_2010
@@ -75,7 +75,7 @@ def noise_of(
 ) -> tuple[Noise, list[dict[str, str]]]:
     """What the files hold less the truth."""
     spine = spine_file.read(directory.release / "spine.parquet")
-    reader = nmf.NmfReader(directory.nmf("persons"), spine)
+    reader = NmfReader(directory.nmf("persons"), spine)
     lines = json.loads((directory.release / "privacy.json").read_text())["ledger"]
     out: Noise = {}
     for line in (x for x in lines if x["universe"] == "persons"):

@@ -10,7 +10,7 @@ import numpy as np
 
 from das.accounting.document import ALTERED, ForeignLine, Line
 from das.errors import ReleaseError
-from das.files.measurements import nmf
+from das.files.measurements.nmf_reader import NmfReader
 from das.files.release import spine as spine_file
 from das.files.run import run_directory
 from das.model.mechanism import Mechanism
@@ -19,7 +19,7 @@ from das.model.mechanism import Mechanism
 def check_files(release: Path, mechanism: Mechanism, lines: Sequence[Line | ForeignLine]) -> None:
     """Raises :class:`ReleaseError` at the first difference. Of another publisher's measurements a level may be without."""
     spine = spine_file.read(release / "spine.parquet")
-    readers = {u: nmf.NmfReader(run_directory.nmf_folder(release, u), spine) for u in {d.universe for d in lines}}
+    readers = {u: NmfReader(run_directory.nmf_folder(release, u), spine) for u in {d.universe for d in lines}}
     foreign = any(isinstance(d, ForeignLine) for d in lines)
     for universe, reader in readers.items():
         for level in spine.levels:
@@ -55,7 +55,7 @@ class _Expected:
         return _Expected(line.level, line.query, line.units, line.units, line.answers, variance, variance)
 
 
-def _check_line(said: _Expected, reader: nmf.NmfReader) -> None:
+def _check_line(said: _Expected, reader: NmfReader) -> None:
     where = f"{reader.root}, {said.level}, {said.query}"
     if (units := reader.spine.units(said.level)) != said.units:
         raise ReleaseError(f"{units} units, the statement says {said.units}", where=where, remedy=ALTERED)

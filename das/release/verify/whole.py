@@ -10,7 +10,7 @@ from das.accounting import statement as stated
 from das.accounting.codec import plain
 from das.accounting.document import ALTERED, NAME, ForeignLine, ForeignStatement, Line, Statement
 from das.errors import ReleaseError
-from das.files.measurements import nmf
+from das.files.measurements.nmf_reader import NmfReader
 from das.files.release import spine as spine_file
 from das.files.release import statement as privacy_statement
 from das.files.run import run_directory
@@ -87,9 +87,7 @@ def _check_constraints(release: Path, spec: RunSpec, said: Statement) -> None:
         (u.name, level, name, sign)
         for u in spec.universes
         for level in spine.levels
-        for name, (sign, _) in nmf.NmfReader(run_directory.nmf_folder(release, u.name), spine)
-        .constraints(level)
-        .items()
+        for name, (sign, _) in NmfReader(run_directory.nmf_folder(release, u.name), spine).constraints(level).items()
     }
     for odd in sorted(listed ^ there):
         where = release / NAME if odd in listed else run_directory.nmf_folder(release, odd[0])

@@ -15,7 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from das.errors import ReleaseError
-from das.files.measurements.nmf import NmfReader, write, write_constraints
+from das.files.measurements.nmf import write, write_constraints
+from das.files.measurements.nmf_reader import NmfReader
 from das.model.allocation import Allocation
 from das.model.budget import Neighbours, Plan
 from das.model.confidential import Confidential

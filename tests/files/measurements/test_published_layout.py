@@ -16,7 +16,7 @@ from click.testing import CliRunner
 
 from das import cli, spec
 from das.errors import SpecError, UserError
-from das.files.measurements.nmf import NmfReader
+from das.files.measurements.nmf_reader import NmfReader
 from das.files.measurements.published_layout import convert, is_published
 from das.files.release import spine as spine_file
 from das.release.post import open_release
