@@ -40,16 +40,20 @@ class Attempt:
 class LedgerFile:
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._begins: dict[str, Any] | None = None
 
     def begin(self, universe: str, level: str, entropy: str) -> None:
-        """``entropy`` is the name of the source that the stage draws from."""
-        self._append({"begin": {"universe": universe, "level": level, "entropy": entropy}})
+        """A stage begins; it is written with its first draw, so that one which is refused before leaves nothing.
+        ``entropy`` is the name of the source that the stage draws from."""
+        self._begins = {"begin": {"universe": universe, "level": level, "entropy": entropy}}
 
     def draw(self, event: Event) -> None:
         """Record a draw. Returns when it is on disk."""
+        self._begun()
         self._append({"draw": to_json(event)})
 
     def done(self, universe: str, level: str, digest: str) -> None:
+        self._begun()
         self._append({"done": {"universe": universe, "level": level, "digest": digest}})
 
     def attempts(self) -> list[Attempt]:
@@ -73,6 +77,11 @@ class LedgerFile:
                 raise ReleaseError(f"line {number} cannot be understood ({error})", where=self.path,
                                    remedy="a ledger that was altered proves nothing: start a new run") from None  # fmt: skip
         return out
+
+    def _begun(self) -> None:
+        if self._begins is not None:
+            self._append(self._begins)
+            self._begins = None
 
     def _append(self, value: dict[str, Any]) -> None:
         new = not self.path.exists()

@@ -1,0 +1,45 @@
+"""What a stage of measuring leaves when it is refused before its first draw."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from das import spec
+from das.engine import Silent
+from das.errors import PrivacyError
+from das.files.run.ledger import LedgerFile
+from das.files.run.run_directory import RunDirectory
+from das.stages import Stages
+from das.truth.measuring import begin, measure_release
+from das.truth.preparation import Prepared, prepare
+from tests.spec.test_parse import BASE
+from tests.worlds import Worlds
+
+SPEC = spec.parse(BASE, where="c", overrides=("run.seed=1",))
+
+
+@pytest.fixture
+def prepared(worlds: Worlds) -> Prepared:
+    return prepare(SPEC, [worlds.data("one thousand")], Stages(), Silent())
+
+
+@pytest.mark.parametrize("at", [0, 1])
+def test_a_histogram_of_something_else_leaves_nothing_of_its_stage(prepared: Prepared, at: int, tmp_path: Path) -> None:
+    """No line that it begins, no draw, no file, at the first level and at one with others before it."""
+    levels = prepared.spine.levels
+    truth = prepared.truth["persons"]
+    other = next(lv for lv in levels if prepared.spine.units(lv) != prepared.spine.units(levels[at]))
+    wrong = replace(prepared, truth={"persons": {**truth, levels[at]: truth[other]}})
+    run = RunDirectory(tmp_path / "run")
+    begin(SPEC, wrong, run)
+    with pytest.raises(PrivacyError, match="not one of this level and schema"):
+        measure_release(SPEC, wrong, run, Stages(), Silent())
+    assert run.ledger.exists() is (at > 0)
+    attempts = LedgerFile(run.ledger).attempts()
+    assert [a.level for a in attempts] == list(levels[:at])
+    assert all(a.digest for a in attempts)
+    assert sorted(p.name for p in run.release.glob("nmf*/*")) == [f"{lv}.parquet" for lv in levels[:at]]
+    assert not list(run.release.rglob(".*"))
