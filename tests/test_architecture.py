@@ -38,7 +38,7 @@ LAYERS: Mapping[str, set[str]] = {
     "risk": VALUES,
     "evaluate": VALUES | {"tables"},  # errors of the published tables, column by column
     "report": VALUES | {"accounting"},  # epsilon beside rho, on the axes of a sweep
-    "files": VALUES | {"microdata", "tables", "accounting"},  # what is written is a stage's value, or the statement
+    "files": VALUES | {"microdata", "tables", "accounting", "engine"},  # what is written is a stage's value, or the statement
     "frames": VALUES,
     "engine": VALUES,
     "stages": VALUES | {"files"},  # memory is what the system says in a file

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import click
 
-from das.cli.options import PATH, guarded, json_option
+from das.cli.options import PATH, guarded, json_option, quiet_option
+from das.cli.progress import Live
 from das.errors import UserError
 from das.files.readers import fetch
 from das.files.simulators import census_1940 as simulate_1940
@@ -56,10 +57,13 @@ def list_(as_json: bool) -> None:
 @click.argument("names", nargs=-1, required=True)
 @click.option("--out", type=PATH, required=True, help="Folder to write to; files already there are kept.")
 @json_option
+@quiet_option
 @guarded
-def fetch_(names: tuple[str, ...], out: Path, as_json: bool) -> None:
+def fetch_(names: tuple[str, ...], out: Path, as_json: bool, quiet: bool) -> None:
     """Download official files by name (see `das data list`), check and keep them."""
-    _print(fetch.fetch(names, out), as_json)
+    with Live(quiet) as progress:
+        paths = fetch.fetch(names, out, progress=progress)
+    _print(paths, as_json)
 
 
 def _print(paths: Sequence[Path], as_json: bool) -> None:

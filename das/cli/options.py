@@ -100,7 +100,7 @@ def exact_option(name: str, value: str) -> Fraction:
 def run_options(function: Callable[..., None]) -> Callable[..., None]:
     function = click.option("--workers", type=click.IntRange(1), default=1, show_default=True,
                             help="Processes that estimate and round.")(function)  # fmt: skip
-    return click.option("--quiet", is_flag=True, help="No progress display.")(function)
+    return quiet_option(function)
 
 
 def load(config: Path, changes: tuple[str, ...]) -> RunSpec:
@@ -109,4 +109,5 @@ def load(config: Path, changes: tuple[str, ...]) -> RunSpec:
 
 set_option = click.option("--set", "changes", multiple=True, metavar="KEY=VALUE",
                           help="Change a key of the configuration, such as budget.rho=1/2.")  # fmt: skip
+quiet_option = click.option("--quiet", is_flag=True, help="No progress display.")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")

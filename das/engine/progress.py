@@ -21,3 +21,7 @@ class Silent:
 
     def advance(self, n: int = 1) -> None:
         del n
+
+
+#: What is told where nobody asks.
+SILENT = Silent()

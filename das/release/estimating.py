@@ -101,9 +101,8 @@ def _estimate_from(
 ) -> Outcome:
     stages, release = Stages(), given
     if published_layout.is_published(given):
-        progress.stage("convert", None)
         with stages("convert"):
-            published_layout.convert(given, directory.release)
+            published_layout.convert(given, directory.release, progress=progress)
         release = directory.release
     opened = open_release(release)
     opened = replace(opened, spec=_changed(opened.spec, changes))

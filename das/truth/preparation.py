@@ -50,10 +50,9 @@ def prepare(spec: RunSpec, paths: Sequence[Path], stages: Stages, progress: Prog
         raise SpecError("no input is named", where="data.path", remedy="set data.path, or give --data PATH")
     with stages("read"):
         progress.stage("read", None)
-        extract = read(
-            spec.data.reader, paths, spec.persons.schema, columns=spec.data.columns, encoding=spec.data.encoding
-        )
-        records, sources = _records(spec, extract)
+        extract = read(spec.data.reader, paths, spec.persons.schema, columns=spec.data.columns,
+                       encoding=spec.data.encoding, progress=progress)  # fmt: skip
+        records, sources = _records(spec, extract, progress)
     with stages("histograms"):
         progress.stage("histograms", None)
         spine, unit = tabulation.spine(extract.blocks, spec.geography.levels, spec.geography.define)
@@ -65,7 +64,9 @@ def prepare(spec: RunSpec, paths: Sequence[Path], stages: Stages, progress: Prog
     return Prepared(spine, counted, constraints, sources, extract.notes, areas, {spec.persons.name: extract.assigned})
 
 
-def _records(spec: RunSpec, extract: Extract) -> tuple[dict[str, Confidential[Records]], tuple[Source, ...]]:
+def _records(
+    spec: RunSpec, extract: Extract, progress: Progress
+) -> tuple[dict[str, Confidential[Records]], tuple[Source, ...]]:
     """The records of every universe, and all files that they are from."""
     records, sources = {spec.persons.name: extract.persons}, extract.sources
     for u in spec.universes[1:]:
@@ -76,18 +77,20 @@ def _records(spec: RunSpec, extract: Extract) -> tuple[dict[str, Confidential[Re
             raise InputError(f"the input has no {u.records}", where=u.kind.table,
                              remedy=f"delete the table [{u.kind.table}]")  # fmt: skip
         else:
-            records[u.name], more = _own(u, part, extract.blocks)
+            records[u.name], more = _own(u, part, extract.blocks, progress)
             sources += more
     return records, sources
 
 
-def _own(u: Universe, part: OwnUniverse, blocks: Blocks) -> tuple[Confidential[Records], tuple[Source, ...]]:
+def _own(
+    u: Universe, part: OwnUniverse, blocks: Blocks, progress: Progress
+) -> tuple[Confidential[Records], tuple[Source, ...]]:
     """The records of a universe that has files of its own."""
     if not part.data.path:
         key = u.key("data.path")
         raise SpecError("no input is named", where=key, remedy=f"set it, or give --set {key}=FILE")
     return read_beside([Path(p) for p in part.data.path], u.schema, blocks, columns=part.data.columns,
-                       encoding=part.data.encoding, where=u.key("data.columns"))  # fmt: skip
+                       encoding=part.data.encoding, where=u.key("data.columns"), progress=progress)  # fmt: skip
 
 
 def _at_units(structures: NDArray[np.int64] | None, unit: NDArray[np.int64], spine: Spine) -> NDArray[np.int64] | None:

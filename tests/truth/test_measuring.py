@@ -16,6 +16,7 @@ from das.stages import Stages
 from das.truth.measuring import begin, measure_release
 from das.truth.preparation import Prepared, prepare
 from tests.spec.test_parse import BASE
+from tests.told import Told
 from tests.worlds import Worlds
 
 SPEC = spec.parse(BASE, where="c", overrides=("run.seed=1",))
@@ -24,6 +25,15 @@ SPEC = spec.parse(BASE, where="c", overrides=("run.seed=1",))
 @pytest.fixture
 def prepared(worlds: Worlds) -> Prepared:
     return prepare(SPEC, [worlds.data("one thousand")], Stages(), Silent())
+
+
+def test_a_run_tells_how_far_the_reading_is(worlds: Worlds) -> None:
+    """The display of a run is what its reader tells of its progress."""
+    told = Told()
+    prepare(SPEC, [worlds.data("one thousand")], Stages(), told)
+    reading = [s for s in told.stages if s[1] is not None]
+    assert reading
+    assert all(name.startswith("read ") and 0 < total == done for name, total, done in reading)
 
 
 @pytest.mark.parametrize("at", [0, 1])

@@ -28,6 +28,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from das.accounting.document import FORMAT, ForeignLine, ForeignStatement, Invariant, Variance
+from das.engine.progress import SILENT, Progress
 from das.errors import InputError, ReleaseError, UserError
 from das.files import atomic
 from das.files import codes as texts
@@ -71,7 +72,7 @@ def is_published(folder: Path) -> bool:
     return not (folder / "spec.toml").is_file() and bool(folders(folder))
 
 
-def convert(folder: Path, out: Path, batch: int = _BATCH) -> None:
+def convert(folder: Path, out: Path, batch: int = _BATCH, progress: Progress = SILENT) -> None:
     """Write the release ``out``, which must not be there yet or be empty, from the published files under ``folder``.
 
     ``out`` appears whole or not at all. What could not be taken over as it stands is listed in its
@@ -92,14 +93,15 @@ def convert(folder: Path, out: Path, batch: int = _BATCH) -> None:
                 raise UserError(
                     f"cannot be created ({error.strerror})", where=out, remedy="choose another --out"
                 ) from None
-            _convert(folder, draft, batch)
+            _convert(folder, draft, batch, progress)
     except BaseException:
         if not there and out.parent.exists() and not any(out.parent.iterdir()):
             out.parent.rmdir()
         raise
 
 
-def _convert(folder: Path, draft: Path, batch: int) -> None:
+def _convert(folder: Path, draft: Path, batch: int, progress: Progress) -> None:
+    progress.stage("scan", None)
     schema, levels = scan(folder)
     spine = spine_of(levels, folder)
     notes: list[str] = []
@@ -107,7 +109,8 @@ def _convert(folder: Path, draft: Path, batch: int) -> None:
     measured = [_LevelMeasured.of(schema, level) for level in levels]
     root = run_directory.nmf_folder(draft, PERSONS.name)
     for level, what in zip(levels, measured, strict=True):
-        nmf.write(root, level.name, schema, spine, _measurements(level, what, spine, batch))
+        progress.stage(f"convert {level.name}", spine.units(level.name))
+        nmf.write(root, level.name, schema, spine, _measurements(level, what, spine, batch, progress))
         if not what.variances:
             notes.append(f"nothing is measured at {level.name}")
     if not measured[0].variances:
@@ -154,7 +157,9 @@ class _LevelMeasured:
         return self.variances[query].most_common(1)[0][0] if query in self.variances else float("inf")
 
 
-def _measurements(level: PublishedLevel, what: _LevelMeasured, spine: Spine, limit: int) -> Iterator[Measurement]:
+def _measurements(
+    level: PublishedLevel, what: _LevelMeasured, spine: Spine, limit: int, progress: Progress
+) -> Iterator[Measurement]:
     """All queries of a slice of units, and so on: what is not in the files is zero with infinite variance."""
     ends = np.array([[g.first, g.last] for g in level.groups], dtype=np.bytes_).reshape(-1, 2)
     first, last = (spine.find(level.name, ends[:, i]) if len(ends) else np.zeros(0, dtype=int) for i in (0, 1))
@@ -171,6 +176,7 @@ def _measurements(level: PublishedLevel, what: _LevelMeasured, spine: Spine, lim
                 values[query.name][unit], variance[query.name][unit] = got, var
         for q in what.queries:
             yield Measurement(level.name, q.name, start, values[q.name], variance[q.name])
+        progress.advance(stop - start)
 
 
 def _rows(

@@ -34,6 +34,7 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
+from das.engine.progress import SILENT, Progress
 from das.errors import InputError
 from das.files.readers.fetch import state_names
 from das.files.readers.source import Member, members, sources
@@ -43,7 +44,6 @@ from das.model.records import Blocks, Extract, Records, Source
 from das.model.schema import E2E_1940, Schema
 
 Ints = NDArray[np.int64]
-Progress = Callable[[str, int, int], None]
 
 CHUNK = 1 << 26  #: bytes read at a time
 MERGE = 1 << 22  #: distinct counts kept aside before they are merged
@@ -60,7 +60,7 @@ HHGQ = np.array([0, -1, 1, 2, 3, -1, 4, 5, 6, 7])
 NOT_THE_FORMAT = "give the file EXT1940USCB.dat or EXT1940USCB.dat.gz as IPUMS delivers it"
 
 
-def read(paths: Sequence[Path], schema: Schema, *, progress: Progress | None = None) -> Extract:
+def read(paths: Sequence[Path], schema: Schema, *, progress: Progress = SILENT) -> Extract:
     """Read one or more EXT1940USCB files (or folders of ``.dat`` and ``.dat.gz`` files); together they are the nation.
 
     ``structures`` of shape ``(enumeration districts, 8)`` counts housing units (vacant ones too) in column 0 and
@@ -84,13 +84,15 @@ def read(paths: Sequence[Path], schema: Schema, *, progress: Progress | None = N
     persons, homes, districts = _Tally(), _Tally(), _Tally()
     for member in files:
         line = 1
+        size, done = _size(member), 0
+        progress.stage(f"read {member.base}", size)
         with member.open() as stream:
             for text in _households(stream, member.name):
                 batch = _Lines(np.frombuffer(text, dtype=np.uint8), member.name, line)
                 _count(batch, persons, homes, districts)
                 line += len(batch.start)
-                if progress:
-                    progress(f"{member.name}: {line - 1:,} lines", *_position(stream, member))
+                before, done = done, done + len(text) if size is None else _position(stream)
+                progress.advance(done - before)
         if line == 1:
             raise InputError("the file has no records", where=member.name, remedy=NOT_THE_FORMAT)
     used = sources(files)
@@ -115,12 +117,15 @@ def _files(paths: Sequence[Path]) -> list[Member]:
     return found
 
 
-def _position(stream: IO[bytes], member: Member) -> tuple[int, int]:
-    """Bytes of the file read so far (compressed ones in a gzip file), and in all; 0, 0 in a zip."""
-    if member.inner is not None:
-        return 0, 0
+def _size(member: Member) -> int | None:
+    """Bytes of the file; ``None`` in a zip, whose entries do not say how far they are read."""
+    return None if member.inner is not None else member.path.stat().st_size
+
+
+def _position(stream: IO[bytes]) -> int:
+    """Bytes of the file read so far: compressed ones in a gzip file."""
     raw = stream.fileobj if isinstance(stream, gzip.GzipFile) and stream.fileobj else stream
-    return raw.tell(), member.path.stat().st_size
+    return raw.tell()
 
 
 def _households(stream: IO[bytes], name: str) -> Iterator[bytes]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from das.engine.progress import SILENT, Progress
 from das.errors import InputError
 from das.model.confidential import Confidential
 from das.model.records import Blocks, Extract, Records, Source
@@ -31,13 +32,13 @@ def read(
     *,
     columns: Mapping[str, Any] | None = None,
     encoding: str = "utf-8",
-    progress: Callable[[str, int, int], None] | None = None,
+    progress: Progress = SILENT,
 ) -> Extract:
     """Read the input of a run: all ``paths`` (files, archives or folders) together are one extract.
 
     ``columns`` says what the columns of a ``table`` mean, ``encoding`` that of its text; the other formats say so
     themselves.
-    ``progress`` is called with what is done, how many parts of it are done, and of how many.
+    Each file or state is a stage of ``progress``, in records, or in bytes where those are known.
     """
     if reader not in READERS:
         raise InputError(f"no reader {reader!r}", where="data.reader", remedy=f"use one of {', '.join(READERS)}")
@@ -59,11 +60,14 @@ def read_beside(
     columns: Mapping[str, Any],
     encoding: str = "utf-8",
     where: str,
+    progress: Progress = SILENT,
 ) -> tuple[Confidential[Records], tuple[Source, ...]]:
     """The records of another universe, from tables of its own, in the places ``blocks``. ``where`` is the table of the
     configuration that tells its columns."""
     module = import_module(READERS["table"])
-    records, sources = module.read_beside(paths, schema, blocks, columns=columns, encoding=encoding, where=where)
+    records, sources = module.read_beside(
+        paths, schema, blocks, columns=columns, encoding=encoding, where=where, progress=progress
+    )
     _check_possible(records, blocks)
     return records, sources
 

@@ -12,14 +12,15 @@ from __future__ import annotations
 import hashlib
 import zipfile
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from das.engine.progress import SILENT, Progress
 from das.errors import InputError
 from das.model.names import Names
 
@@ -28,7 +29,6 @@ IPUMS_1940 = "https://usa.ipums.org/usa/1940CensusDASTestData.shtml"
 TIMEOUT = 60  #: seconds without an answer before a connection counts as failed
 RETRIES = 2
 
-Progress = Callable[[str, int, int], None]
 """Called with the file's name, the bytes so far and the bytes in all (0 where the server does not say)."""
 
 
@@ -196,7 +196,7 @@ def fetch(
     *,
     base_url: str | None = None,
     sha256: Mapping[str, str] | None = None,
-    progress: Progress | None = None,
+    progress: Progress = SILENT,
 ) -> list[Path]:
     """Download the files called ``names`` into ``directory``; those that are there already are only checked.
 
@@ -238,7 +238,7 @@ def _lookup(name: str, known: Mapping[str, OfficialFile]) -> OfficialFile:
     return entry
 
 
-def _get(entry: OfficialFile, directory: Path, base_url: str, sha256: str | None, progress: Progress | None) -> Path:
+def _get(entry: OfficialFile, directory: Path, base_url: str, sha256: str | None, progress: Progress) -> Path:
     target = directory / entry.filename
     if target.exists():
         try:
@@ -252,12 +252,12 @@ def _get(entry: OfficialFile, directory: Path, base_url: str, sha256: str | None
     return target
 
 
-def _download(entry: OfficialFile, directory: Path, url: str, sha256: str | None, progress: Progress | None) -> None:
+def _download(entry: OfficialFile, directory: Path, url: str, sha256: str | None, progress: Progress) -> None:
     import pooch
     import requests
 
     pooch.get_logger().setLevel("WARNING")
-    bar = _Bar(entry.filename, progress) if progress else False
+    bar = _Bar(entry.filename, progress)
     http = pooch.HTTPDownloader(progressbar=bar, chunk_size=1 << 20, timeout=TIMEOUT)
 
     def download(source: str, output: str, _: object) -> None:
@@ -323,17 +323,29 @@ def _sha256(path: Path) -> str:
 
 
 class _Bar:
-    """The progress object that ``pooch`` drives."""
+    """The progress object that ``pooch`` drives: it tells the total as an attempt begins and, as that ends, all again."""
 
-    def __init__(self, name: str, report: Callable[[str, int, int], Any]) -> None:
-        self.name, self.report, self.total, self.done = name, report, 0, 0
+    def __init__(self, name: str, progress: Progress) -> None:
+        self.name, self.progress = name, progress
+        self._total = self._done = self._told = 0
+
+    @property
+    def total(self) -> int:
+        return self._total
+
+    @total.setter
+    def total(self, size: int) -> None:
+        self._total, self._done, self._told = size, 0, 0
+        self.progress.stage(f"fetch {self.name}", size or None)
 
     def update(self, size: int) -> None:
-        self.done = min(self.done + size, self.total) if self.total else self.done + size
-        self.report(self.name, self.done, self.total)
+        self._done = min(self._done + size, self._total or self._done + size)
+        if self._done > self._told:
+            self.progress.advance(self._done - self._told)
+            self._told = self._done
 
     def reset(self) -> None:
-        self.done = 0
+        self._done = 0
 
     def close(self) -> None:
-        """Nothing to do: the caller draws the bar."""
+        """Nothing to do: the next stage closes this one."""

@@ -20,12 +20,13 @@ The files have no count of facilities either: a block has 1 facility of each typ
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from das.engine.progress import SILENT, Progress
 from das.errors import InputError
 from das.files.readers import pl94_common as pl94
 from das.files.readers import pl94_records
@@ -33,8 +34,6 @@ from das.files.readers import sf1_group_quarters as sf1
 from das.files.readers.source import Member, as_integers, by_state, letters, sources
 from das.model.records import Extract
 from das.model.schema import Schema
-
-Progress = Callable[[str, int, int], None]
 
 #: For the privacy statement, without Summary File 1.
 ASSIGNED = (
@@ -61,7 +60,7 @@ COLUMNS = {
 }  # fmt: skip
 
 
-def read(paths: Sequence[Path], schema: Schema, *, progress: Progress | None = None) -> Extract:
+def read(paths: Sequence[Path], schema: Schema, *, progress: Progress = SILENT) -> Extract:
     """Read all states among ``paths`` (zips, files or folders); together they are one nation.
 
     ``schema`` has attributes among hhgq, votingage, hispanic and cenrace. Raises :class:`InputError` for
@@ -78,17 +77,13 @@ def read(paths: Sequence[Path], schema: Schema, *, progress: Progress | None = N
             remedy="give it for every state or for none, so that group quarters mean the same everywhere",
         )
     states = []
-    for number, (stusab, parts) in enumerate(groups.items()):
-        if progress:
-            progress(f"reading {stusab.upper()}", number, len(groups))
-        states.append(_read_state(stusab.upper(), parts))
-    if progress:
-        progress("read", len(groups), len(groups))
+    for stusab, parts in groups.items():
+        states.append(_read_state(stusab.upper(), parts, progress))
     read_from = sources([m for parts in groups.values() for m in parts.values()])
     return pl94_records.extract(states, schema, read_from, {} if with_sf1 else {"hhgq": ASSIGNED})
 
 
-def _read_state(stusab: str, parts: Mapping[str, Member]) -> pl94_records.StateExtract:
+def _read_state(stusab: str, parts: Mapping[str, Member], progress: Progress) -> pl94_records.StateExtract:
     needed = ["geo2010.pl", "000012010.pl", "000022010.pl"]
     if any(p.endswith("sf1") for p in parts):
         needed += ["geo2010.sf1", "000062010.sf1"]
@@ -99,9 +94,11 @@ def _read_state(stusab: str, parts: Mapping[str, Member]) -> pl94_records.StateE
                 where=next(iter(parts.values())).path,
                 remedy=f"a state is {NAMES}; Summary File 1 is geo2010.sf1 and 000062010.sf1",
             )
+    progress.stage(f"read {stusab}: header", None)
     header = read_header(parts["geo2010.pl"], "PLST", stusab)
     found = pl94.places(header)
-    values = pl94.segments({n: parts[f"{n:05d}2010.pl"] for n in SEGMENTS}, header, SEGMENTS, ",")
+    progress.stage(f"read {stusab}", len(SEGMENTS) * len(header.logrecno))
+    values = pl94.segments({n: parts[f"{n:05d}2010.pl"] for n in SEGMENTS}, header, SEGMENTS, ",", progress)
     _check(header, found, values)
     people = pl94_records.persons(values, found, header.name)
     housing = values[pl94.HOUSING : pl94.HOUSING + 3, found.rows["750"]].astype(np.int64)

@@ -23,12 +23,13 @@ What differs from 2010:
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 
+from das.engine.progress import SILENT, Progress
 from das.errors import InputError
 from das.files.readers import pl94_common as pl94
 from das.files.readers import pl94_records
@@ -37,8 +38,6 @@ from das.files.readers.source import DelimitedFormat, Member, batches, by_state,
 from das.model.names import Names
 from das.model.records import Extract
 from das.model.schema import Schema
-
-Progress = Callable[[str, int, int], None]
 
 PATTERN = re.compile(r"(?P<state>[a-z]{2})(?P<part>geo|00001|00002|00003)(2020\.pl|2018_2020style\.pl)")
 PARTS = ("geo", "00001", "00002", "00003")
@@ -61,7 +60,7 @@ DISTRICTS = {"CD116": "CD", "SLDU18": "SLDU", "SLDL18": "SLDL"}
 TYPES = {"LOGRECNO": pa.int64(), "POP100": pa.int64(), "HU100": pa.int64(), "NAME": pa.binary()}
 
 
-def read(paths: Sequence[Path], schema: Schema, *, progress: Progress | None = None) -> Extract:
+def read(paths: Sequence[Path], schema: Schema, *, progress: Progress = SILENT) -> Extract:
     """Read all states among ``paths`` (zips, files or folders); together they are one nation.
 
     ``schema`` has attributes among hhgq, votingage, hispanic and cenrace. Raises :class:`InputError` for
@@ -70,16 +69,12 @@ def read(paths: Sequence[Path], schema: Schema, *, progress: Progress | None = N
     pl94_records.cell_map(schema)
     groups = by_state(paths, PATTERN, NAMES)
     states = []
-    for number, (stusab, parts) in enumerate(groups.items()):
-        if progress:
-            progress(f"reading {stusab.upper()}", number, len(groups))
-        states.append(_read_state(stusab.upper(), parts))
-    if progress:
-        progress("read", len(groups), len(groups))
+    for stusab, parts in groups.items():
+        states.append(_read_state(stusab.upper(), parts, progress))
     return pl94_records.extract(states, schema, sources([m for parts in groups.values() for m in parts.values()]))
 
 
-def _read_state(stusab: str, parts: Mapping[str, Member]) -> pl94_records.StateExtract:
+def _read_state(stusab: str, parts: Mapping[str, Member], progress: Progress) -> pl94_records.StateExtract:
     for part in PARTS:
         if part not in parts:
             raise InputError(
@@ -87,9 +82,11 @@ def _read_state(stusab: str, parts: Mapping[str, Member]) -> pl94_records.StateE
                 where=next(iter(parts.values())).path,
                 remedy=f"a state is {NAMES}",
             )
+    progress.stage(f"read {stusab}: header", None)
     header = read_header(parts["geo"], stusab)
     found = pl94.places(header)
-    values = pl94.segments({n: parts[f"{n:05d}"] for n in SEGMENTS}, header, SEGMENTS, "|")
+    progress.stage(f"read {stusab}", len(SEGMENTS) * len(header.logrecno))
+    values = pl94.segments({n: parts[f"{n:05d}"] for n in SEGMENTS}, header, SEGMENTS, "|", progress)
     pl94.check_sums(values, [*pl94.IDENTITIES, *_GQ_SUMS], pl94.CELLS, header.line, f"segments of {header.name}")
     pl94.check_header(header, "POP100", header.pop100, values[pl94.POPULATION], pl94.CELLS[pl94.POPULATION])
     whole = np.array_equal(header.logrecno, np.arange(1, len(header.logrecno) + 1))

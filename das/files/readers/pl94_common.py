@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute
 from numpy.typing import NDArray
 
+from das.engine.progress import SILENT, Progress
 from das.errors import InputError
 from das.files.readers.source import DelimitedFormat, Member, are_digits, batches, join, letters, points
 from das.model.names import Names
@@ -217,21 +218,22 @@ def _refuse(header: Header, row: int, what: str) -> None:
 
 
 def segments(
-    parts: Mapping[int, Member], header: Header, columns: Mapping[int, list[str]], delimiter: str
+    parts: Mapping[int, Member], header: Header, columns: Mapping[int, list[str]], delimiter: str, progress: Progress
 ) -> NDArray[np.int32]:
     """The cells of all segments, by number, one below the other: ``(cells, rows of the header)``."""
     out = np.empty((sum(map(len, columns.values())), len(header.line)), dtype=np.int32)
     at = 0
     for number, names in columns.items():
         into = out[at : at + len(names)]
-        segment(parts[number], header, names, names, fileid="PLST", number=number, delimiter=delimiter, out=into)
+        segment(parts[number], header, names, names, fileid="PLST", number=number, delimiter=delimiter, out=into,
+                progress=progress)  # fmt: skip
         at += len(names)
     return out
 
 
 def segment(
     member: Member, header: Header, columns: Sequence[str], wanted: Sequence[str], *, fileid: str, number: int,
-    delimiter: str, out: NDArray[np.int32],
+    delimiter: str, out: NDArray[np.int32], progress: Progress = SILENT,
 ) -> None:  # fmt: skip
     """Put the cells ``wanted`` of the header's rows, of a segment with ``columns``, into ``out``, ``(len(wanted), rows)``.
 
@@ -256,6 +258,7 @@ def segment(
         for i, name in enumerate(wanted):
             out[i, lo:hi] = batch.column(name).to_numpy()[header.line[lo:hi] - start]
         start = stop
+        progress.advance(len(batch))
     if start != total:
         raise InputError(f"has {start} records, where {header.name} has {total}", where=member.name, remedy=AGAIN)
 

@@ -26,13 +26,14 @@ people are not in the file. Sources: 2010 Demonstration Data Products file speci
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from das.engine.progress import SILENT, Progress
 from das.errors import InputError
 from das.files.readers import pl94_common as pl94
 from das.files.readers import pl94_records
@@ -43,7 +44,6 @@ from das.model.confidential import Confidential
 from das.model.records import Blocks, Extract, Records
 from das.model.schema import PL94, Schema
 
-Progress = Callable[[str, int, int], None]
 ColumnArrays = Mapping[str, NDArray[np.int64]]
 
 #: Names of each quantity, the preferred one first.
@@ -73,7 +73,7 @@ NOTES = (
 )
 
 
-def read(paths: Sequence[Path], schema: Schema, *, progress: Progress | None = None) -> Extract:
+def read(paths: Sequence[Path], schema: Schema, *, progress: Progress = SILENT) -> Extract:
     """Read all persons' files among ``paths``. ``schema`` has attributes among those of ``PL94``."""
     cells = pl94_records.cell_map(schema)
     used = [m for path in paths for m in members(path) if _is_table(m, path)]
@@ -82,13 +82,11 @@ def read(paths: Sequence[Path], schema: Schema, *, progress: Progress | None = N
             "no input files", where="data.path", remedy="name at least one persons' file (.csv, .txt, .gz)"
         )
     tally = KeyCounts()
-    for number, member in enumerate(used):
-        if progress:
-            progress(f"reading {member.name}", number, len(used))
+    for member in used:
+        progress.stage(f"read {member.base}", None)
         for key in _keys(member):
             tally.add(key)
-    if progress:
-        progress("read", len(used), len(used))
+            progress.advance(len(key))
     keys, count = tally.result()
     if not len(keys):
         raise InputError("has no persons", where=used[0].name)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet
 from numpy.typing import NDArray
 
+from das.engine.progress import SILENT, Progress
 from das.errors import InputError, SpecError
 from das.files import codes as texts
 from das.files.readers.source import (
@@ -40,7 +41,6 @@ from das.model.names import Names
 from das.model.records import Blocks, Extract, Records, Source
 from das.model.schema import Attribute, Schema
 
-Progress = Callable[[str, int, int], None]
 UTF_8 = "utf-8"
 SUFFIXES = (".csv", ".txt", ".psv", ".tsv", ".parquet")
 MERGE = 1 << 22  #: counts that wait before they are merged
@@ -60,7 +60,7 @@ def read(
     *,
     columns: Mapping[str, Any] | None = None,
     encoding: str = UTF_8,
-    progress: Progress | None = None,
+    progress: Progress = SILENT,
 ) -> Extract:
     """Read all tables among ``paths``; together they are one extract. Units of housing are not records here."""
     meaning = Columns.of(columns, schema)
@@ -76,6 +76,7 @@ def read_beside(
     columns: Mapping[str, Any],
     encoding: str = UTF_8,
     where: str = "data.columns",
+    progress: Progress = SILENT,
 ) -> tuple[Confidential[Records], tuple[Source, ...]]:
     """The records of another universe, joined to the places of the persons by the code of the last level of their
     geography. Other levels that are listed must agree with it.
@@ -87,7 +88,7 @@ def read_beside(
         raise SpecError(
             "housing units, areas and names are told by the persons' table", where=where, remedy="delete the key"
         )
-    counted, read_from = _counted(paths, schema, meaning, encoding, None)
+    counted, read_from = _counted(paths, schema, meaning, encoding, progress)
     block = _joined(counted, meaning, blocks)
     cell, count = counted.column(CELL).to_numpy(), counted.column(COUNT).to_numpy()
     some = count > 0
@@ -127,7 +128,7 @@ def _joined(counted: pa.Table, meaning: Columns, blocks: Blocks) -> NDArray[np.i
 
 
 def _counted(
-    paths: Sequence[Path], schema: Schema, meaning: Columns, encoding: str, progress: Progress | None
+    paths: Sequence[Path], schema: Schema, meaning: Columns, encoding: str, progress: Progress
 ) -> tuple[pa.Table, tuple[Source, ...]]:
     """Counts by place and cell, and the files that they are from."""
     used = [m for p in paths for m in members(Path(p)) if m.base.endswith(SUFFIXES) or m.path == Path(p)]
@@ -142,17 +143,15 @@ def _counted(
     parts: list[pa.Table] = []
     absent = _Absent(meaning)
     merged = waiting = 0
-    for number, member in enumerate(used):
-        if progress:
-            progress(f"reading {member.name}", number, len(used))
+    for member in used:
+        progress.stage(f"read {member.base}", None)
         for line, batch in _batches(member, meaning, encoding):
             parts.append(_group(_encode(batch, meaning, schema, absent.at(member, line)), keys))
             waiting += len(parts[-1])
+            progress.advance(len(batch))
             if waiting > max(merged, MERGE):
                 parts = [_group(pa.concat_tables(parts), keys)]
                 merged, waiting = len(parts[0]), 0
-    if progress:
-        progress("read", len(used), len(used))
     if not parts:
         raise InputError("has no records", where=used[0].name)
     absent.refuse()

@@ -20,6 +20,7 @@ from das.files.measurements.nmf_reader import NmfReader
 from das.files.measurements.published_layout import convert, is_published
 from das.files.release import spine as spine_file
 from das.release.post import open_release
+from tests.told import Told
 from tests.worlds import Worlds
 
 LEVELS = ("US", "State", "County", "Tract", "Block_Group", "Block")
@@ -241,6 +242,14 @@ def test_no_budget_is_made_up_for_it(small: Path, tmp_path: Path) -> None:
     assert opened.after.universes[0].noise
     with pytest.raises(UserError, match="budget is not known"):
         _ = opened.run
+
+
+def test_a_conversion_tells_how_far_it_is(small: Path, tmp_path: Path) -> None:
+    told = Told()
+    convert(published(small, tmp_path / "nmf"), tmp_path / "release", progress=told)
+    spine = spine_file.read(tmp_path / "release" / "spine.parquet")
+    levels = [(f"convert {lv}", spine.units(lv), spine.units(lv)) for lv in spine.levels]
+    assert told.stages == [("scan", None, 0), *levels]
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ from das.model.codes import text as as_text
 from das.model.confidential import Confidential
 from das.model.records import Extract
 from das.model.schema import E2E_1940, PL94
+from tests.told import Told
 
 CELLS = E2E_1940.cells
 
@@ -218,14 +219,11 @@ def test_several_files_are_one_nation_and_merging_changes_nothing(
 
 
 def test_progress_goes_up_to_the_size_of_the_file(tmp_path: Path) -> None:
-    seen: list[tuple[str, int, int]] = []
+    told = Told()
     text = lines(*(r for i in range(1, 30) for r in (household(i), person(i))))
     with chunk(2000):
-        read(text, tmp_path, progress=lambda *a: seen.append(a))
-    done = [d for _, d, _ in seen]
-    assert done == sorted(done)
-    assert len(seen) > 3
-    assert seen[-1] == ("x.dat: 58 lines", len(text), len(text))
+        read(text, tmp_path, progress=told)
+    assert told.stages == [("read x.dat", len(text), len(text))]
 
 
 def test_memory_is_bounded_by_the_chunk_and_not_by_the_file(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ import pytest
 from das.errors import InputError
 from das.files.readers import fetch
 from das.files.readers.fetch import catalog
+from tests.told import Told
 
 SHARED = Path(os.environ.get("DAS_SHARED_DATA", Path(__file__).resolve().parents[4] / "shared" / "data"))
 OFFICIAL = SHARED / "pl94_2010" / "ri" / "ri2010.pl.zip"
@@ -122,12 +123,12 @@ def test_the_official_file_passes_the_check(server: Server, tmp_path: Path) -> N
 
 def test_files_arrive_and_a_second_call_downloads_nothing(server: Server, tmp_path: Path) -> None:
     server.answers = {RI: archive("ri"), DC: archive("dc")}
-    seen: list[tuple[str, int, int]] = []
+    told = Told()
     names = ["pl94-2010-ri", "pl94-2010-dc"]
-    paths = fetch.fetch(names, tmp_path / "new", base_url=server.url, progress=lambda *a: seen.append(a))
+    paths = fetch.fetch(names, tmp_path / "new", base_url=server.url, progress=told)
     assert [p.name for p in paths] == ["ri2010.pl.zip", "dc2010.pl.zip"]
     assert [p.read_bytes() for p in paths] == [archive("ri"), archive("dc")]
-    assert seen[-1] == ("dc2010.pl.zip", len(archive("dc")), len(archive("dc")))
+    assert told.stages == [(f"fetch {x}2010.pl.zip", len(archive(x)), len(archive(x))) for x in ("ri", "dc")]
     assert sorted(p.name for p in (tmp_path / "new").iterdir()) == ["dc2010.pl.zip", "ri2010.pl.zip"]
     assert fetch.fetch(names, tmp_path / "new", base_url=server.url + "/") == paths
     assert server.requests == [RI, DC]
