@@ -23,10 +23,10 @@ def by_sums(weight, top):
         return tuple(float(2 * sum(mpmath.mpf(k) ** p * w[k] for k in range(top)) / whole) for p in (1, 2))
 
 
-@pytest.mark.parametrize("scale", ["1/100", "1/20", "1/7", "2/5", "9/10", "1", "3/2", "7", "99", "9999", "10001"])
-def test_discrete_gaussian(scale):
+@pytest.mark.parametrize("sigma_sq", ["1/100", "1/20", "1/7", "2/5", "9/10", "1", "3/2", "7", "99", "9999", "10001"])
+def test_discrete_gaussian(sigma_sq):
     """From the variance as it is published, which below 1 is not sigma squared, in float32 too."""
-    s = Fraction(scale)
+    s = Fraction(sigma_sq)
     first, second = by_sums(
         lambda k: mpmath.exp(-mpmath.mpf(k * k) * s.denominator / (2 * s.numerator)), 16 * int(s**0.5 + 3)
     )

@@ -136,10 +136,10 @@ def smallest(weight, coverage: str, most: int) -> int:  # type: ignore[no-untype
 
 @pytest.mark.parametrize("coverage", ["0.5", "0.9", "0.95", "0.999"])
 @pytest.mark.parametrize(
-    "scale", ["1/100", "1/4", "1/2", "214437516707/177339451520", "500/99", "100", "7963", "12345"]
+    "sigma_sq", ["1/100", "1/4", "1/2", "214437516707/177339451520", "500/99", "100", "7963", "12345"]
 )
-def test_gaussian_margins(scale: str, coverage: str) -> None:
-    s = Fraction(scale)
+def test_gaussian_margins(sigma_sq: str, coverage: str) -> None:
+    s = Fraction(sigma_sq)
     expected = smallest(
         lambda k: mpmath.exp(-as_mpf(Fraction(k * k) / (2 * s))), coverage, int(12 * float(s) ** 0.5) + 20
     )
