@@ -15,7 +15,6 @@ from das.model.publications import (
     E2E_1940_PERSONS,
     REDISTRICTING_PERSONS,
     REDISTRICTING_UNITS,
-    UNITS_ALONE,
     Publication,
 )
 from das.model.schema import Schema
@@ -86,7 +85,7 @@ PERSONS = RecordKind(
     letter="T",
     plain=True,
     serial=True,
-    publications=(REDISTRICTING_PERSONS, E2E_1940_PERSONS, UNITS_ALONE),
+    publications=(REDISTRICTING_PERSONS, E2E_1940_PERSONS),
 )
 HOUSING = RecordKind(
     "housing", records="housing units", folder="units", table="housing", letter="U", dwellings=True,
@@ -106,3 +105,9 @@ def kind_of(name: str) -> RecordKind:
     ('housing units', 'rented dwellings')
     """
     return KINDS.get(name) or RecordKind(name)
+
+
+def kind_with(schema: Schema) -> RecordKind:
+    """The kind of records that are published with these attributes; persons, where there is none."""
+    every = (k for k in KINDS.values() for p in k.publications if p.schema.attributes == schema.attributes)
+    return next(every, PERSONS)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from das.model.microdata_form import BUILD, GEOCODE, SERIAL, CodedColumn, MicrodataForm, labelled
+from das.model.microdata_form import BUILD, GEOCODE, SERIAL, CodedColumn, MicrodataForm
 from das.model.schema import CENRACE, E2E_1940, H1, PL94, Schema
 from das.model.tabulation import Tabulation, Where
 
@@ -161,6 +161,4 @@ REDISTRICTING_PERSONS = Publication(
     PL94, _redistricting_persons(), ("hhgq * hispanic * cenrace", "hhgq * hispanic"), _redistricting()
 )
 REDISTRICTING_UNITS = Publication(H1, _redistricting_units(), (), _OCCUPANCY)
-#: Of noisy measurements of housing units alone, which are then the first universe.
-UNITS_ALONE = Publication(H1, labelled(H1, "persons", serial=True), tables=_OCCUPANCY)
 E2E_1940_PERSONS = Publication(E2E_1940, _e2e_1940_persons(), ("hhgq * hispanic * race", "hhgq * hispanic"))

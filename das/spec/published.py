@@ -13,7 +13,7 @@ from pydantic import Field, field_validator
 
 from das.errors import SpecError
 from das.model.budget import QueryNoise
-from das.model.kinds import PERSONS
+from das.model.kinds import kind_with
 from das.model.mechanisms import DISCRETE_GAUSSIAN, MECHANISMS
 from das.model.post_processing import PostProcessing
 from das.model.universe import Universe
@@ -53,15 +53,16 @@ class PublishedSpec(Part):
 
     @cached_property
     def universes(self) -> tuple[Universe, ...]:
-        """The records that the files are of, whose files bear the plain names."""
+        """The records that the files are of."""
         schema, variance, rounding = self.schema_.build(), self.published.variance, self.rounding
-        chain = rounding.chain if rounding.chain is not None else PERSONS.publication(schema).chain
+        kind = kind_with(schema)
+        chain = rounding.chain if rounding.chain is not None else kind.publication(schema).chain
         passes = {
             level: written(level, tuple(variance[level]), self.estimation.passes, "estimation.passes")
             for level in self.geography.levels
         }
         noise = self._noise()
-        return (Universe(PERSONS, schema, passes, chain or (), chain is None, rounding.objective, noise=noise),)
+        return (Universe(kind, schema, passes, chain or (), chain is None, rounding.objective, noise=noise),)
 
     def _noise(self) -> tuple[QueryNoise, ...]:
         mechanism = MECHANISMS[self.published.mechanism]

@@ -51,7 +51,7 @@ from das.files.release import spine as spine_file
 from das.files.release import statement
 from das.files.run import run_directory
 from das.model.constraint import Constraint
-from das.model.kinds import PERSONS
+from das.model.kinds import kind_with
 from das.model.measurement import Measurement
 from das.model.query import Query
 from das.model.schema import Schema
@@ -107,7 +107,8 @@ def _convert(folder: Path, draft: Path, batch: int, progress: Progress) -> None:
     notes: list[str] = []
     constraints = constraints_of(schema, spine, levels, notes)
     measured = [_LevelMeasured.of(schema, level) for level in levels]
-    root = run_directory.nmf_folder(draft, PERSONS.name)
+    universe = kind_with(schema).name
+    root = run_directory.nmf_folder(draft, universe)
     for level, what in zip(levels, measured, strict=True):
         progress.stage(f"convert {level.name}", spine.units(level.name))
         nmf.write(root, level.name, schema, spine, _measurements(level, what, spine, batch, progress))
@@ -123,7 +124,7 @@ def _convert(folder: Path, draft: Path, batch: int, progress: Progress) -> None:
     name = folder.resolve().name or "published"
     known = any(c.name in ("total", "joint_total") for c in constraints)
     atomic.write_text(draft / "spec.toml", _spec(name, schema, measured, known))
-    statement.write(draft, _privacy(spine, measured, constraints, notes))
+    statement.write(draft, _privacy(universe, spine, measured, constraints, notes))
 
 
 # --- measurements --------------------------------------------------------------------------------------------
@@ -229,7 +230,11 @@ def _text(value: str) -> str:
 
 
 def _privacy(
-    spine: Spine, measured: Sequence[_LevelMeasured], constraints: Sequence[Constraint], notes: Sequence[str]
+    universe: str,
+    spine: Spine,
+    measured: Sequence[_LevelMeasured],
+    constraints: Sequence[Constraint],
+    notes: Sequence[str],
 ) -> ForeignStatement:
     """What can be known: no ledger and no guarantee, which the publisher states."""
     return ForeignStatement.make(
@@ -239,13 +244,13 @@ def _privacy(
         mechanism="discrete-gaussian",
         guarantee="that of the publisher of the noisy measurements",
         outside=[
-            Invariant.make(universe=PERSONS.name, constraint=c.name, level=c.level, query=c.query, sign=c.sign,
+            Invariant.make(universe=universe, constraint=c.name, level=c.level, query=c.query, sign=c.sign,
                       says=f"{_SAYS.get(c.name) or _SAYS[c.name[-2:]]} of every {c.level}, as published")
             for c in constraints
         ],
         measured=[
             ForeignLine(
-                universe=PERSONS.name, level=m.level, query=q.name, units=sum(m.variances[q.name].values()),
+                universe=universe, level=m.level, query=q.name, units=sum(m.variances[q.name].values()),
                 of_units=spine.units(m.level), answers=q.answers,
                 variance=Variance(usual=m.usual(q.name), least=min(m.variances[q.name]), most=max(m.variances[q.name])),
             )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import tomllib
+from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -644,11 +645,15 @@ def test_housing_units_have_a_schema_of_their_own(run: Path, names: Mapping[str,
     out = estimated(folder, tmp_path / "out")
     spec = tomllib.loads((out / "release" / "spec.toml").read_text(encoding="utf-8"))
     assert spec["schema"]["name"] == "h1"
-    rows = pq.read_table(out / "release" / "microdata" / "persons").to_pydict()
+    rows = pq.read_table(out / "release" / "microdata" / "units").to_pydict()
     wanted = {
         names[c]: v[0] for (c, _), (v, _) in rows_of(run / "release" / "nmf-housing", "Block", "Constraint").items()
     }
-    assert {c: rows["geocode"].count(c) for c in wanted} == wanted
+    blocks = ("TABBLKST", "TABBLKCOU", "TABTRACTCE", "TABBLKGRPCE", "TABBLK")
+    found = Counter("".join(code) for code in zip(*(rows[c] for c in blocks), strict=True))
+    assert {c: found[c[-16:]] for c in wanted} == wanted
+    assert (out / "release" / "nmf-housing").is_dir()
+    assert "housing units" in (out / "release" / "report.html").read_text(encoding="utf-8")
     assert [p.name for p in (out / "release" / "tables").glob("*_Block.csv")] == ["H1_Block.csv"]
 
 
