@@ -7,7 +7,7 @@ level is walked in batches of whole families, each a task for a pool. Who estima
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass
 
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from das.engine import InProcess, Progress, Silent, in_order
 from das.errors import InputError
 from das.estimate.batch import estimated, families
-from das.estimate.collapse import collapse
+from das.estimate.collapse import Collapsed, collapse
 from das.estimate.estimator import Estimator
 from das.estimate.family import Family
 from das.model.constraint import Bounds
@@ -81,11 +81,17 @@ def full_information(
     method: Estimator,
     pool: Executor | None = None,
     progress: Progress | None = None,
+    *,
+    tolerance: float = 0.1,
+    keep: Callable[[Collapsed], None] | None = None,
 ) -> Release:
-    """As :func:`topdown`, each unit estimated by what its whole subtree says; ``method`` takes the lowest level. The
-    unbiased estimates are :meth:`das.estimate.collapse.Collapsed.unbiased`."""
+    """As :func:`topdown`, each unit estimated by what its whole subtree says, its total held to within ``tolerance``;
+    ``method`` takes the lowest level. ``keep`` is called with what is known of every level above it before the descent:
+    the unbiased estimates are :meth:`das.estimate.collapse.Collapsed.unbiased`."""
     known = collapse(source, spine, bounds, universe, pool, progress)
-    return topdown(source, spine, bounds, universe, known.estimator(method), pool, progress)
+    if keep is not None:
+        keep(known)
+    return topdown(source, spine, bounds, universe, known.estimator(method, tolerance), pool, progress)
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,9 +21,8 @@ from das import tables
 from das.accounting.document import NAME
 from das.engine import Progress
 from das.errors import PrivacyError, ReleaseError, UserError
-from das.estimate.collapse import Collapsed, collapse
-from das.estimate.descent import topdown
-from das.estimate.estimator import Estimator
+from das.estimate.collapse import Collapsed
+from das.estimate.descent import full_information, topdown
 from das.estimate.passes import Passes
 from das.files.measurements.nmf_reader import NmfReader
 from das.files.microdata import reading as microdata_reading
@@ -130,15 +129,16 @@ def estimate(
 
     Full-information estimation also writes its unbiased estimates, under ``out`` where that is given.
     """
-    source, spine, bounds = release.source(universe), release.spine, release.bounds(universe)
-    tolerance = release.after.tolerance
-    method: Estimator = Passes(universe.passes, tolerance)
-    if release.after.method == "full-information" and len(spine) > 1:
-        known = collapse(source, spine, bounds, universe, pool, progress)
+    after, method = release.after, Passes(universe.passes, release.after.tolerance)
+    given = release.source(universe), release.spine, release.bounds(universe), universe, method, pool, progress
+    if after.method != "full-information" or len(release.spine) == 1:
+        return topdown(*given)
+
+    def keep(known: Collapsed) -> None:
         if out is not None:
             _write_estimates(known, universe, folder_of(out, universe.name), progress)
-        method = known.estimator(method, tolerance)
-    return topdown(source, spine, bounds, universe, method, pool, progress)
+
+    return full_information(*given, tolerance=after.tolerance, keep=keep)
 
 
 def _write_estimates(known: Collapsed, universe: Universe, folder: Path, progress: Progress) -> None:
