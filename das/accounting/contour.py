@@ -54,7 +54,7 @@ class LogDelta:
     high: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Kept:
     """The nodes that matter: j, the angle of each draw apart from e^{-eps z} and the kernel."""
 

@@ -135,7 +135,7 @@ def _agree(spine: Spine, known: Sequence[tuple[str, Query, NDArray[np.int64]]]) 
                              remedy="give counts of one population")  # fmt: skip
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Function(Estimator):
     """A function as an estimator."""
 

@@ -48,7 +48,7 @@ RESIDUAL = 1e-4
 VAGUE = 1e-9
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Information:
     """What the subtrees of some units say: ``precision`` J ``(units, modes, d, d)``, ``rhs`` h ``(units, d, n..)``,
     on the dense levels ``support`` ``(units, d)``. ``total``: the known totals, not counted in J and h."""
@@ -63,7 +63,7 @@ class Information:
         return Information(self.precision[keep], self.rhs[keep], self.support[keep], total)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class FromBelow:
     """What the children of some units say of them: ``covariance`` S ``(units, modes, d, d)`` and ``mean`` s."""
 
@@ -172,7 +172,7 @@ def sum_up(modes: Modes, information: Information, parent: NDArray[np.int64], pa
     return FromBelow(covariance, mean)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Unbiased:
     """Estimates of some units given every measurement: ``mean`` ``(units, d, n..)``, ``variance`` an operator."""
 

@@ -22,7 +22,7 @@ Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class _Lowest(Closed):
     """What is counted of each lowest unit; ``None`` where the run does not say."""
 

@@ -8,6 +8,7 @@ from fractions import Fraction
 
 from das.errors import SpecError
 from das.model.exact import exact
+from das.model.frozen import Frozen
 
 #: An exact number, and shares by name; a list of names has equal shares.
 Exactly = Fraction | int | str
@@ -15,7 +16,7 @@ Shares = Mapping[str, Exactly] | Sequence[str]
 
 
 @dataclass(frozen=True)
-class Allocation:
+class Allocation(Frozen):
     """Shares of a budget: of each level in the whole, and of each query in its level."""
 
     levels: Mapping[str, Fraction]

@@ -10,13 +10,14 @@ from numpy.typing import NDArray
 
 from das.errors import InputError
 from das.model.codes import Codes, encoded
+from das.model.frozen import Frozen
 from das.model.histogram import Histogram
 from das.model.names import Names, blank
 from das.model.spine import Spine
 
 
 @dataclass(frozen=True, eq=False)
-class Areas:
+class Areas(Frozen):
     """Areas of one kind: unit ``unit[i]`` of the lowest level lies in area ``area[i]``, whose code is ``codes[area[i]]``
     and whose name is ``names[area[i]]``, empty where there is none (all, without any argument). An area has one unit
     at least; a unit may be in several areas, or in none."""

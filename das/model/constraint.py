@@ -24,14 +24,15 @@ from numpy.typing import NDArray
 
 from das.errors import InfeasibleError, InputError
 from das.model.codes import Codes, characters, of_characters, text
+from das.model.frozen import Frozen
 from das.model.spine import Spine
 
 #: Subsets of the groups are listed up to this many groups.
 MOST_GROUPS = 10
 
 
-@dataclass(frozen=True)
-class Constraint:
+@dataclass(frozen=True, eq=False)
+class Constraint(Frozen):
     """An invariant, outside the guarantee, as the privacy statement and the noisy measurement files list it.
 
     ``bound`` has shape ``(units of level, answers of query)``; ``sign`` is ``=``, ``<=`` or ``>=``.
@@ -51,8 +52,8 @@ class Constraint:
             raise InputError("bounds must be (units, answers)", where=f"constraint {self.name!r}")
 
 
-@dataclass(frozen=True)
-class JointTotals:
+@dataclass(frozen=True, eq=False)
+class JointTotals(Frozen):
     r"""Totals known for several siblings together, :math:`\sum_{u \in s} \sum_k x_{uk} = t_s`.
 
     ``part`` ``(units,)``: the part that each unit belongs to, numbered from 0; ``total`` ``(parts,)``.
@@ -91,8 +92,8 @@ class JointTotals:
         return JointTotals(part, self.total[number])
 
 
-@dataclass(frozen=True, repr=False)
-class Bounds:
+@dataclass(frozen=True, eq=False, repr=False)
+class Bounds(Frozen):
     """All constraints of one level, resolved to arrays.
 
     ``group``: the dwelling group of each cell, ``(cells,)``. ``lower``, ``upper``: ``(units, groups)``.

@@ -8,11 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from das.errors import SolverError
+from das.model.frozen import Frozen
 from das.model.solution import Certificate
 
 
-@dataclass(frozen=True)
-class Estimate:
+@dataclass(frozen=True, eq=False)
+class Estimate(Frozen):
     """Non-negative real counts of the children of one parent, on the cells that can be positive.
 
     ``children`` are the units ``start : start + len(x)`` of their level; ``cell`` ``(m,)`` increasing;

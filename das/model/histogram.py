@@ -9,11 +9,12 @@ from numpy.typing import NDArray
 
 from das.errors import InputError
 from das.model.closed import Closed
+from das.model.frozen import Frozen
 from das.model.query import Query
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Histogram(Closed):
+class Histogram(Closed, Frozen):
     """Counts of one level: compressed rows of int64 counts > 0, read-only.
 
     Unit ``u`` has cells ``cell[indptr[u]:indptr[u+1]]``, increasing, with counts ``count[...]``.
@@ -39,8 +40,6 @@ class Histogram(Closed):
         step[inner[(inner > 0) & (inner < len(self.cell))] - 1] = False
         if step.any():
             raise InputError("the cells of a unit are not strictly increasing", where="histogram")
-        for a in (self.indptr, self.cell, self.count):
-            a.setflags(write=False)
 
     @staticmethod
     def of(

@@ -10,10 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from das.errors import InputError
+from das.model.frozen import Frozen
 
 
-@dataclass(frozen=True, repr=False)
-class Measurement:
+@dataclass(frozen=True, eq=False, repr=False)
+class Measurement(Frozen):
     """Noisy answers of one query for the units ``start : start + len(values)`` of one level.
 
     ``values`` has shape ``(units, answers)`` (int64, may be negative); ``variance`` shape ``(units,)``,
@@ -66,7 +67,7 @@ class MeasurementSource(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class Measurements:
+class Measurements(Frozen):
     """A source in memory: by level and query, the measurement of the units of a level, or of a slice of them.
 
     >>> total = Measurement("State", "total", 0, np.array([[7], [3]]), np.array([2.0, 2.0]))

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from das.model.frozen import Frozen
 from das.model.schema import Schema
 
 GEOCODE = "geocode"
@@ -19,7 +20,7 @@ WHOLE = ((GEOCODE, 0),)
 
 
 @dataclass(frozen=True, eq=False)
-class CodedColumn:
+class CodedColumn(Frozen):
     """A coded column: ``values`` are its codes, ``index[k]`` says which of them cell ``k`` has.
 
     ``decodes`` names the attribute that the column carries: ``levels[i]`` is the level that code ``i``
@@ -41,7 +42,7 @@ class CodedColumn:
 
 
 @dataclass(frozen=True, eq=False)
-class MicrodataForm:
+class MicrodataForm(Frozen):
     """The columns of a file. Its header is ``before``, those of the place, ``after``; each column is one of the place,
     the serial number of the record (``EPNUM``), one of ``columns``, one of ``constants``, or the name of the run.
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from das.errors import InputError
 from das.model.codes import Codes, characters, encoded, of_characters
+from das.model.frozen import Frozen
 
 #: Digits of a standard code by level: state 2, county 3, tract 6, block group 1. A block's has its own rule.
 DIGITS = {"State": 2, "County": 5, "Tract": 11, "Block_Group": 12}
@@ -20,7 +21,7 @@ BLOCK, TWICE = 16, 11
 
 
 @dataclass(frozen=True, eq=False)
-class Names:
+class Names(Frozen):
     """``names[i]`` is the name of code ``codes[i]``; codes are unique and sorted."""
 
     codes: Codes

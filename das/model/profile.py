@@ -8,9 +8,11 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from das.model.frozen import Frozen
+
 
 @dataclass(frozen=True, eq=False)
-class ColumnProfile:
+class ColumnProfile(Frozen):
     """``values`` are the distinct values but the empty one; row ``i`` has number ``index[i]`` of them, -1 for none."""
 
     name: str

@@ -12,12 +12,13 @@ from das.errors import InputError
 from das.model.closed import Closed
 from das.model.codes import Codes, encoded
 from das.model.confidential import Confidential
+from das.model.frozen import Frozen
 from das.model.names import Names
 from das.model.schema import Schema
 
 
-@dataclass(frozen=True, repr=False)
-class Blocks(Closed):
+@dataclass(frozen=True, eq=False, repr=False)
+class Blocks(Closed, Frozen):
     """The places of the lowest level, with what is public about them.
 
     ``fields`` maps a geographic field (``State``, ``County``, ..., ``Block``) to the code of each block,
@@ -46,8 +47,8 @@ class Blocks(Closed):
         return len(next(iter(self.fields.values())))
 
 
-@dataclass(frozen=True, repr=False)
-class Records(Closed):
+@dataclass(frozen=True, eq=False, repr=False)
+class Records(Closed, Frozen):
     """Records counted: ``count[i]`` records of cell ``cell[i]`` of ``schema`` live in block ``block[i]``.
 
     Three arrays of one length; a (block, cell) pair may occur more than once.
@@ -79,7 +80,7 @@ class Source:
 
 
 @dataclass(frozen=True, repr=False)
-class Extract(Closed):
+class Extract(Closed, Frozen):
     """What a reader returns: public blocks, confidential persons and what else of records the input has, by universe.
 
     ``notes`` are sentences for the privacy statement: what a record is after the reader's work, and what the

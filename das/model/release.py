@@ -9,13 +9,14 @@ import numpy as np
 
 from das.errors import PrivacyError
 from das.model.constraint import Bounds
+from das.model.frozen import Frozen
 from das.model.histogram import Histogram
 from das.model.solution import Certificates
 from das.model.spine import Spine
 
 
-@dataclass(frozen=True)
-class Release:
+@dataclass(frozen=True, eq=False)
+class Release(Frozen):
     """Integer histograms by level: every parent is the exact sum of its children, every bound exact. ``certificates``
     say of each level how well it was estimated and rounded; none where nobody knows."""
 

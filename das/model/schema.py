@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from das.errors import SpecError
+from das.model.frozen import Frozen
 from das.model.grouping import DETAILED, Grouping
 from das.model.labels import checked, exchanged
 from das.model.query import Query
@@ -81,7 +82,7 @@ MOST_CELLS = 10**9
 
 
 @dataclass(frozen=True, repr=False)
-class Schema:
+class Schema(Frozen):
     """Attributes, named groupings of them, and the combinations that cannot occur.
 
     ``recodes`` are groupings that queries may name beside the attributes themselves.

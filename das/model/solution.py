@@ -8,6 +8,8 @@ from enum import Enum
 import numpy as np
 from numpy.typing import NDArray
 
+from das.model.frozen import Frozen
+
 
 class Status(Enum):
     OPTIMAL = "optimal"  #: within the tolerance asked for
@@ -15,8 +17,8 @@ class Status(Enum):
     WIDENED = "widened"  #: rounding: some value is not the floor or ceiling, none such being feasible
 
 
-@dataclass(frozen=True)
-class Solution:
+@dataclass(frozen=True, eq=False)
+class Solution(Frozen):
     """``x`` of shape ``(children, cells)``; ``gap`` the relative duality gap; ``residual`` the largest
     violation of a constraint, in persons."""
 

@@ -14,12 +14,13 @@ from das.errors import InputError
 from das.model import frame as tables
 from das.model.codes import Codes, encoded, text
 from das.model.frame import Frame
+from das.model.frozen import Frozen
 from das.model.names import Names, blank, geoids, unprintable
 from das.model.nesting import nested
 
 
-@dataclass(frozen=True, repr=False)
-class Spine:
+@dataclass(frozen=True, eq=False, repr=False)
+class Spine(Frozen):
     """One root; for each level the unit codes and, for each unit, the number of its parent.
 
     ``codes[l]`` has shape ``(units of level l,)`` (bytes, :mod:`das.model.codes`; texts that are given are made so);

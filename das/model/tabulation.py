@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from das.model.frozen import Frozen
 from das.model.schema import Schema
 
 #: The largest full cross of all attributes that becomes a table of its own.
@@ -15,7 +16,7 @@ Where = Mapping[str, tuple[str, ...]]
 
 
 @dataclass(frozen=True)
-class Tabulation:
+class Tabulation(Frozen):
     """The answers to ``query``, after their ``total`` where it is wanted; or ``columns`` with a label and a condition
     each; of the records that meet ``where``. Without a ``title`` it has that of its query."""
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from das.model.budget import Plan, QueryNoise
+from das.model.frozen import Frozen
 from das.model.kinds import RecordKind
 from das.model.microdata_form import MicrodataForm
 from das.model.publications import Publication
@@ -38,7 +39,7 @@ class Exact:
 
 
 @dataclass(frozen=True)
-class Universe:
+class Universe(Frozen):
     """Records of one ``kind`` with the attributes of ``schema``. ``own_tables`` are those of a configuration, beside those
     of the publication."""
 

@@ -56,7 +56,7 @@ class Levels:
                              remedy="leave a level out that has the same units as the one below")  # fmt: skip
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class LogWeights:
     """``log[n, a, j]``: log weight of :math:`X_1 = k + a` with :math:`X_2 =` ``first[n] + j``, without what
     :math:`X_1^*` says; ``bound``: the part of each sum that is left out, at most."""

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 Ints = NDArray[np.int64]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Link:
     """One partition of the chain: ``group`` ``(cells,)``; bounds of its sums ``(children, groups)``; weight."""
 
@@ -39,7 +39,7 @@ class Link:
         return out
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Drains:
     """What lies below a child and must be fillable from it: its descendants with known totals.
 

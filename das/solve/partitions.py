@@ -31,7 +31,7 @@ Array = NDArray[np.float64]
 _DENSE = 4096
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Partitions:
     """``diagonal`` I plus, for each of ``rows`` ``(answers, cells)``, ``weight`` times the square of the row."""
 

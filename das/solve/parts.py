@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Parts:
     """``part`` ``(children,)``: the part that each child is in, -1 for none; ``total`` ``(parts,)``."""
 

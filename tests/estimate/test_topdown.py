@@ -201,10 +201,11 @@ def test_an_estimate_stays_within_reach_of_what_lies_below(names: tuple[tuple[st
         world = random_world(rng, SMALL, random_spine(rng, 4, 4), size=6.0, facilities=0.2, empty=0.2)
         bounds = world.bounds("L2")
         source = world.measured(rng, QUERIES, 4.0)
-        for (_, q), m in source.held.items():
-            m.values[:] = SMALL.query(q).answer(
-                np.where(SMALL.level_of("home") > 0, 50, 0) * np.ones((len(m.values), 1))
-            )
+        crowd = np.where(SMALL.level_of("home") > 0, 50, 0)
+        source = Measurements({
+            (level, q): replace(m, values=SMALL.query(q).answer(np.tile(crowd, (len(m.values), 1))))
+            for (level, q), m in source.held.items()
+        })  # fmt: skip
         for level in ("L0", "L1"):
             if (reach := bounds[level].reach) is None:
                 continue

@@ -23,7 +23,7 @@ BLOCK = ("block", "blockid", "blockid10", "blockid20", "geocode", "geoid", "geoi
 ASSIGNED = ("countyfp", "district", "placefp", "cousubfp", "aiannhce", "comptyp", "sldust", "sldlst", "cdfp", "vtdst")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _List:
     """The columns of a list: each line's area and block as text, and the names of the columns."""
 

@@ -149,7 +149,7 @@ def _households(stream: IO[bytes], name: str) -> Iterator[bytes]:
         yield kept
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Lines:
     """Lines as bytes; ``first`` is the number of the first of them in the file ``name``, from 1."""
 

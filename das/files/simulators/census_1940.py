@@ -82,7 +82,7 @@ _AGES = np.array(
 )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Homes:
     """Households, vacant units and facilities of a state in the order of the file; ``(homes,)``.
 

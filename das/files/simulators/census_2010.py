@@ -89,7 +89,7 @@ def _segment(head: tuple[str, str, str], values: Ints) -> bytes:
     return out.getvalue()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Rows:
     """All rows of a state's files: the header characters and the value columns."""
 

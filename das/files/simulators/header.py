@@ -36,7 +36,7 @@ _NINES = ("CONCIT", "CONCITCC", "AITSCE", "AITS", "AITSCC", "TTRACT", "TBLKGRP",
 _BLOCKS_ONLY = " ".join((*_NINES, "AIANHH", "AIANHHFP", "AIANHHCC", "AIHHTLI"))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class SummaryLevel:
     """A summary level: the first block of each unit, the codes that its rows carry, and how they are named."""
 

@@ -104,7 +104,7 @@ def state_sizes(seed: int, states: int, persons: int) -> list[tuple[State, int]]
 # --- places ------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class SimulatedBlocks:
     """The blocks of a state in order of their code; arrays of shape ``(blocks,)``.
 
@@ -180,7 +180,7 @@ def _reservations(rng: np.random.Generator, n: int, areas: int) -> Ints:
 # --- people ------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Population:
     """What is counted in each block: ``counts`` ``(blocks, 2, 2, 63)`` persons by voting age, Hispanic and
     race; ``quarters`` ``(blocks, 8)`` by dwelling; ``homes`` ``(blocks, 2)`` occupied and vacant units."""

@@ -1,0 +1,95 @@
+"""Values that stay what they are: arrays read-only, mappings closed, equality by value.
+
+``frozen=True`` of a dataclass closes its attributes alone: ``spine.parent[0][3] = 7`` would go through, and ``==`` would
+end in NumPy's complaint that the truth of an array is ambiguous.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from functools import wraps
+from types import MappingProxyType
+from typing import Any, NoReturn, TypeVar
+
+import numpy as np
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class Frozen:
+    """What a frozen dataclass derives from that holds arrays or mappings.
+
+    When it is made, after its own ``__post_init__``, each array becomes a read-only view (nothing is copied, and whoever
+    made the array can write it still), each mapping a closed one, in tuples too. With ``eq=False`` in the declaration,
+    two of one class are equal if all that is compared in them is, arrays value by value, and they have no hash.
+    """
+
+    def __init_subclass__(cls, **rest: Any) -> None:
+        super().__init_subclass__(**rest)
+        if (own := cls.__dict__.get("__post_init__")) is not None:
+
+            @wraps(own)
+            def checked(self: Frozen, *given: Any) -> None:
+                own(self, *given)
+                _freeze(self)
+
+            cls.__post_init__ = checked  # type: ignore[method-assign]
+
+    def __post_init__(self) -> None:
+        _freeze(self)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """What comes from another process is frozen, too."""
+        self.__dict__.update(state)
+        _freeze(self)
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self):
+            return NotImplemented
+        names = [f.name for f in fields(self) if f.compare]  # type: ignore[arg-type]
+        return all(_same(getattr(self, name), getattr(other, name)) for name in names)
+
+
+class FrozenMap(dict[K, V]):
+    """A mapping that cannot be changed; ``|`` gives a plain one."""
+
+    def _refuse(self, *_: object, **__: object) -> NoReturn:
+        raise TypeError("this mapping belongs to a value that does not change")
+
+    __setitem__ = __delitem__ = __ior__ = clear = pop = popitem = setdefault = update = _refuse
+
+    def __reduce__(self) -> tuple[Callable[[dict[K, V]], Any], tuple[dict[K, V]]]:
+        return _kept, (dict(self),)
+
+
+def _freeze(value: Frozen) -> None:
+    for field in fields(value):  # type: ignore[arg-type]
+        given = getattr(value, field.name)
+        if (kept := _kept(given)) is not given:
+            object.__setattr__(value, field.name, kept)
+
+
+def _kept(value: Any) -> Any:
+    """The same that cannot be written; the very same where nothing could."""
+    if isinstance(value, np.ndarray) and value.flags.writeable:
+        value = value.view()
+        value.setflags(write=False)
+    elif type(value) is tuple:
+        parts = tuple(map(_kept, value))
+        return value if all(a is b for a, b in zip(parts, value, strict=True)) else parts
+    elif type(value) in (dict, MappingProxyType):
+        return FrozenMap({k: _kept(v) for k, v in value.items()})
+    return value
+
+
+def _same(a: Any, b: Any) -> bool:
+    if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
+        floats = all(np.asarray(x).dtype.kind in "fc" for x in (a, b))
+        return bool(np.array_equal(a, b, equal_nan=floats))
+    if isinstance(a, tuple) and isinstance(b, tuple):
+        return len(a) == len(b) and all(map(_same, a, b))
+    if isinstance(a, Mapping) and isinstance(b, Mapping):
+        return a.keys() == b.keys() and all(_same(a[k], b[k]) for k in a)
+    return bool(a == b)
