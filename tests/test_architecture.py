@@ -379,6 +379,7 @@ def aliases() -> Mapping[str, set[str]]:
 
 def test_a_class_has_its_name_for_itself() -> None:
     assert not {name: modules for name, modules in classes().items() if len(modules) > 1}
+    assert not classes().keys() & aliases().keys()
 
 
 def test_a_type_that_is_named_twice_is_the_same() -> None:
