@@ -28,7 +28,7 @@ from itertools import combinations_with_replacement
 from math import gcd, lcm
 
 from das.errors import PrivacyError
-from das.model.budget import Draw, Plan, UnitPath, seen, through, total
+from das.model.budget import Draw, Plan, UnitPath, check_covered, seen, through, total
 from das.model.ledger import Event, Ledger
 from das.model.mechanism import Mechanism
 from das.model.mechanisms import DISCRETE_GAUSSIAN
@@ -114,8 +114,9 @@ def compositions(draws: Draws | Composition) -> tuple[Composition, ...]:
 
 def differing(draws: Iterable[Draw], moves: Iterable[Sequence[UnitPath]]) -> Differing:
     """For each of ``moves``, the paths of the places that a record leaves and comes to: one answer of each draw on each
-    of these paths differs."""
-    every, out = tuple(draws), []
+    of these paths differs. Raises :class:`PrivacyError` for a draw on none of them."""
+    every, moves, out = tuple(draws), tuple(moves), []
+    check_covered(every, [path for paths in moves for path in paths])
     for paths in moves:
         counts: Counter[tuple[Mechanism, Fraction]] = Counter()
         for path in paths:

@@ -115,8 +115,18 @@ def seen(draws: Iterable[Draw], path: UnitPath) -> Iterator[Draw]:
     return (d for d in draws if d.place in path)
 
 
-def dearest(draws: Sequence[Draw], paths: Iterable[UnitPath]) -> Fraction:
-    """The cost of the dearest path. Raises :class:`PrivacyError` for two currencies, on one path or on two."""
+def check_covered(draws: Iterable[Draw], paths: Iterable[UnitPath]) -> None:
+    """Raises :class:`PrivacyError` for a draw on none of the paths: its cost would be counted nowhere."""
+    known = {place for path in paths for place in path}
+    for d in draws:
+        if d.place not in known:
+            raise PrivacyError(f"{d.query!r} of class {d.unit_class!r} at {d.level!r} is on no path: its cost would be "
+                               "counted nowhere", where="budget")  # fmt: skip
+
+
+def dearest(draws: Sequence[Draw], paths: Sequence[UnitPath]) -> Fraction:
+    """The cost of the dearest path. Raises :class:`PrivacyError` for a draw on none, and for two currencies."""
+    check_covered(draws, paths)
     _check_currency(draws)
     return max((total(seen(draws, path)) for path in paths), default=Fraction(0))
 
@@ -169,11 +179,7 @@ class Plan:
             if (levels := tuple(level for level, _ in path)) != self.levels:
                 raise PrivacyError(f"a path has the levels {', '.join(levels)}, another {', '.join(self.levels)}",
                                    where="plan")  # fmt: skip
-        known = {place for path in self.paths for place in path}
-        for d in self.draws:
-            if d.place not in known:
-                raise PrivacyError(f"{d.query!r} of class {d.unit_class!r} at {d.level!r} is on no path: its cost would be "
-                                   "counted nowhere", where="plan")  # fmt: skip
+        check_covered(self.draws, self.paths)
 
     @staticmethod
     def of(budget: Fraction, mechanism: Mechanism, neighbours: Neighbours, allocation: Allocation) -> Plan:

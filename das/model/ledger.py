@@ -70,10 +70,4 @@ class Ledger:
         self._events.append(event)
 
     def _cost(self, events: Sequence[Event]) -> Fraction:
-        if self._paths:
-            for e in events:
-                if not any(e.place in path for path in self._paths):
-                    raise PrivacyError(
-                        f"{e.query!r} of class {e.unit_class!r} at {e.level!r} is on no path", where="ledger"
-                    )
         return dearest(events, self._paths or (through(events),))

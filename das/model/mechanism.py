@@ -2,8 +2,10 @@ r"""What a mechanism is: integer noise on each answer, and what an answer costs.
 
 Two parts of a project know a mechanism: its object, here, has the exact algebra of what it costs and the facts of its
 distribution; its sampler, in :mod:`das.noise.samplers`, draws it. To add one, write a class below :class:`Mechanism`
-and put an instance into :data:`das.model.mechanisms.MECHANISMS`, and write the sampler. Nothing else asks which
-mechanism it has before it.
+and put an instance into :data:`das.model.mechanisms.MECHANISMS`, and write the sampler; then a configuration may name it.
+Only two more ask which one they have before them: exact composition (:mod:`das.accounting.draws`), which is of discrete
+Gaussian noise and refuses other, and the privacy statement (:mod:`das.accounting.document`), whose lines have each
+mechanism's own names.
 
 The *parameter* of a noise is the exact number that says how wide it is: :math:`\sigma^2` or the Laplace scale b.
 A mechanism is paid for in one *currency*, ``rho`` (zero-concentrated differential privacy) or ``epsilon`` (pure); costs

@@ -192,6 +192,20 @@ def test_a_statement_adds_up_by_path(monkeypatch: pytest.MonkeyPatch) -> None:
     assert guarantees("rho", parts, Fraction(DELTA)) == out.guarantee
 
 
+def test_a_draw_on_no_path_is_never_left_out_of_the_account() -> None:
+    stray = Draw.priced("Block", "total", DISCRETE_GAUSSIAN, BOUNDED, Fraction(1), "unheard of")
+    terms = Terms(DISCRETE_GAUSSIAN, BOUNDED, Fraction(DELTA), LEVELS, {"persons": PL94}, {"persons": []},
+                  paths={"persons": TWO.paths})  # fmt: skip
+    for account_of in (
+        lambda: record((*TWO.draws, stray), BOUNDED, TWO.paths),
+        lambda: account(terms, {"persons": (*TWO.draws, stray)}),
+        lambda: promises(terms, {"persons": (*TWO.draws, stray)}),
+        lambda: changes((*TWO.draws, stray), PL94, LEVELS, (), TWO.paths),
+    ):
+        with pytest.raises(PrivacyError, match="'unheard of' at 'Block' is on no path"):
+            account_of()
+
+
 def test_costs_of_two_currencies_are_refused_by_the_account() -> None:
     mixed = (Draw.priced("A", "total", DISCRETE_GAUSSIAN, BOUNDED, Fraction(1)),
              Draw.priced("A", "detailed", GEOMETRIC, BOUNDED, Fraction(1)))  # fmt: skip

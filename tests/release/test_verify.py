@@ -436,3 +436,13 @@ def test_texts_that_are_no_statement(copied: Path, text: str, says: str) -> None
 def test_odd_fractions(copied: Path, value: Any) -> None:
     alter(copied, nudge(("ledger", 0, "sigma_sq"), value))
     assert len(refused(copied, "no privacy statement (ledger.0.sigma_sq")) < 2000
+
+
+def test_a_lost_draw_that_is_none_of_the_plan(copied: Path) -> None:
+    """What an interrupted attempt drew is spent; of a level that there is not, nothing could be counted."""
+    path = copied / "ledger.jsonl"
+    lines = path.read_text().splitlines()
+    draw = next(x["draw"] for x in map(json.loads, lines) if "draw" in x) | {"level": "Nowhere"}
+    begin = {"universe": draw["universe"], "level": "Nowhere", "entropy": "somewhere"}
+    path.write_text("\n".join([json.dumps({"begin": begin}), json.dumps({"draw": draw}), *lines]) + "\n")
+    refused(copied, "are not those of the plan")

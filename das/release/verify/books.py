@@ -36,7 +36,7 @@ def drawn(release: Path) -> tuple[RunSpec, stated.Drawn]:
         into[a.universe] = (*into.get(a.universe, ()), *a.events)
     for u in spec.universes:
         planned = [Event.of(d, u.name, spine.units(d.level), u.schema.query(d.query).answers) for d in u.plan.draws]
-        if list(events[u.name]) != planned:
+        if list(events[u.name]) != planned or not set(lost.get(u.name, ())) <= set(planned):
             raise ReleaseError(f"the draws of {u.name} are not those of the plan in spec.toml", where=book.path,
                                remedy=ALTERED)  # fmt: skip
     return spec, stated.Drawn(events, lost)
