@@ -119,7 +119,8 @@ def full_information(
     progress: bool | Progress = False,
 ) -> Result:
     """As :func:`topdown`, with every measurement of the tree speaking for every unit above and below it. The result's
-    ``estimates`` are unbiased, with standard errors, of every level but the lowest. The detailed query must be measured at the lowest level."""
+    ``estimates`` are unbiased, with standard errors, of every level but the lowest. The detailed query must be measured at
+    the lowest level."""
     return topdown(noisy, spine, bounds, "full-information", workers=workers, progress=progress)
 
 
