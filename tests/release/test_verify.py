@@ -422,6 +422,7 @@ def test_the_same_statement_in_another_text(copied: Path, change: Callable[[byte
 
 @pytest.mark.parametrize("text, says", [
     ('{"private": true, "private": false}', "'private' is there twice"),
+    ('{"private": true, "private": true}', "'private' is there twice"),
     ('{"private": NaN}', "NaN is no number"),
     ('{"rho": {"total": "1/0"}}', "no privacy statement"),
     ("[" * 100_000, "cannot be read"),

@@ -205,9 +205,11 @@ def read_json(path: Path) -> dict[str, Any]:
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """An object whose keys differ: of two values for one key, a reader might see the other."""
-    out = dict(pairs)
-    if len(out) < len(pairs):
-        raise ValueError(f"the key {next(k for k, v in pairs if out[k] is not v)!r} is there twice")
+    out: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in out:
+            raise ValueError(f"the key {key!r} is there twice")
+        out[key] = value
     return out
 
 
