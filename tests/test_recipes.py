@@ -12,7 +12,7 @@ import pyarrow.dataset as ds
 import pytest
 
 import das
-from das.files.simulators import census_2010 as simulate_2010
+from tests.worlds import Worlds
 
 PAGE = (Path(__file__).resolve().parents[1] / "docs" / "recipes.md").read_text(encoding="utf-8")
 
@@ -22,13 +22,9 @@ def blocks(language: str) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A small run over two states."""
-    folder = tmp_path_factory.mktemp("recipes")
-    simulate_2010.write(folder / "data", seed=1, states=2, persons=2000)
-    spec = das.load_spec("pl94-2010", ["output.report=false"])
-    das.run(spec, folder / "first", paths=[folder / "data"])
-    return folder / "first"
+def run(worlds: Worlds) -> Path:
+    """A small run over three states."""
+    return worlds.run(data="three thousand")
 
 
 @pytest.fixture
@@ -54,7 +50,7 @@ def test_duckdb(here: Path) -> None:
     assert list(theirs["noisy"]) == list(block["value"])
     assert list(theirs["hispanic"][:2]) == ["not Hispanic", "Hispanic"]
     persons = das.read_microdata(here)
-    assert states["persons"].sum() == len(persons) == 2000
+    assert states["persons"].sum() == len(persons) == 3000
     assert states["adults"].sum() == (persons["VOTING_AGE"] == "2").sum()
     assert set(states["state"]) == set(persons["TABBLKST"])
 
@@ -68,14 +64,14 @@ def test_pandas(here: Path) -> None:
     assert found["difference"].abs().mean() < 10  # sigma is 2.2
     assert found["named"]["name"].str.startswith("Simulated County").all()
     assert list(found["named"]["geoid"]) == list(found["named"]["geocode"])
-    assert found["towns"].sum() == 2000
+    assert found["towns"].sum() == 3000
     assert found["towns"].index.get_level_values("name").str.startswith("Simulated town").all()
 
 
 def test_with_das(here: Path) -> None:
     found: dict[str, Any] = {}
     exec(blocks("python")[1], found)
-    assert len(found["persons"]) == 2000
+    assert len(found["persons"]) == 3000
     assert set(found["noisy"].columns) >= {"level", "geocode", "hispanic", "cenrace", "value", "variance"}
 
 
@@ -89,7 +85,7 @@ def test_the_arrow_dataset_that_the_recipe_for_r_opens(here: Path) -> None:
     ours = totals(here)
     assert sorted(v[0] for v in table["value"].to_pylist()) == sorted(ours["value"])
     persons = ds.dataset(microdata, partitioning="hive").to_table(["TABBLKST", "VOTING_AGE"])
-    assert persons.num_rows == 2000
+    assert persons.num_rows == 3000
 
 
 def test_the_trap_is_one(here: Path) -> None:

@@ -39,7 +39,8 @@ def sizes(own: tuple[Path, Path], *changes: str) -> size.Size:
 def test_memory_is_foretold_within_two(own: tuple[Path, Path], tmp_path: Path) -> None:
     """In a process of its own, for the peak is that of a process."""
     out = tmp_path / "run"
-    command = [sys.executable, "-m", "das", "run", str(own[0]), "--data", str(own[1]), "--out", str(out), "--quiet"]
+    command = [sys.executable, "-m", "das", "run", str(own[0]), "--data", str(own[1]), "--out", str(out), "--quiet",
+               "--set", "output.report=false"]  # fmt: skip
     subprocess.run(command, check=True, capture_output=True)
     stages = json.loads((out / "manifest.json").read_text(encoding="utf-8"))["stages"]
     measured = max(s["peak_mb"] for s in stages) * (1 << 20)

@@ -15,22 +15,13 @@ import pyarrow.parquet as pq
 import pytest
 
 import das
-from das import pipeline, spec
 from das.cli import main
-from das.files.simulators import census_2010 as simulate_2010
+from tests.worlds import Worlds
 
 
 @pytest.fixture(scope="module")
-def finished(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("nmf")
-    simulate_2010.write(folder / "data", seed=1, states=1, persons=1000)
-    text = (root / "configs" / "pl94-2010.toml").read_text(encoding="utf-8")
-    pipeline.run(
-        spec.parse(text, where="c", overrides=("run.seed=1", "output.report=false")),
-        folder / "run",
-        paths=[folder / "data"],
-    )
-    return folder / "run"
+def finished(worlds: Worlds) -> Path:
+    return worlds.run("run.seed=1", data="one thousand")
 
 
 @pytest.fixture

@@ -17,7 +17,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from das import pipeline, spec
 from das.errors import InputError, UserError
 from das.jobs import mapping
 from das.jobs.mapping import Wanted
@@ -25,6 +24,7 @@ from das.model.not_private import COLUMN
 from das.report.answers import Answers
 from das.report.choropleth import classes
 from tests.report.parsed import assert_sound
+from tests.worlds import Worlds
 
 needs_geopandas = pytest.mark.skipif(importlib.util.find_spec("geopandas") is None, reason="without the extra maps")
 pytestmark = needs_geopandas
@@ -32,13 +32,9 @@ HOLE = [[0.25, 0.25], [0.25, 0.75], [0.75, 0.75], [0.75, 0.25], [0.25, 0.25]]
 
 
 @pytest.fixture(scope="module")
-def run(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    out = tmp_path_factory.mktemp("maps") / "run"
-    text = (root / "configs" / "pl94-2010.toml").read_text(encoding="utf-8")
-    pipeline.run(
-        spec.parse(text, where="c", overrides=("output.report=false",)), out, paths=[root / "data" / "pl94_2010"]
-    )
-    return out
+def run(worlds: Worlds, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy, for a map of errors is written into the run."""
+    return worlds.copy(worlds.run(), tmp_path_factory.mktemp("maps") / "run")
 
 
 @pytest.fixture(scope="module")

@@ -18,6 +18,7 @@ from das.model.schema import PL94
 from das.release import estimating as from_release
 from das.report import lookup
 from tests.report.parsed import Page, assert_sound, unpack
+from tests.worlds import Worlds
 
 #: As a name, and as a level of the data: what would run, close the script of the look-up, or break an attribute.
 HOSTILE = """</script><script>alert("a&b")</script>'"""
@@ -29,10 +30,8 @@ def load(root: Path, name: str, *changes: str):
 
 
 @pytest.fixture(scope="module")
-def run(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    out = tmp_path_factory.mktemp("pages") / "run"
-    pipeline.run(load(root, "pl94-2010"), out, paths=[root / "data" / "pl94_2010"])
-    return out
+def run(worlds: Worlds) -> Path:
+    return worlds.run(report=True)
 
 
 @pytest.fixture(scope="module")
