@@ -124,9 +124,7 @@ def world(tmp_path_factory: pytest.TempPathFactory, root: Path) -> tuple[Path, P
 def runner(tmp_path: Path, world: tuple[Path, Path]) -> Iterator[Runner]:
     made = Runner(tmp_path, *world)
     yield made
-    assert made.process.stdin is not None
-    made.process.stdin.close()
-    made.process.wait(timeout=20)
+    made.process.communicate(timeout=20)  # closes its input, waits, and closes its output
 
 
 def name(line: Any) -> tuple[str, ...]:
