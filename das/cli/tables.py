@@ -206,6 +206,8 @@ def _opened(out: Path | None) -> Iterator[IO[bytes]]:
         except BrokenPipeError:  # the reader, such as head, has seen enough
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return
+    if not out.absolute().parent.is_dir():  # which a writer of files would make: a name that was mistyped
+        raise UserError("there is no such folder", where=out, remedy="make it, or choose another --out")
     try:
         with atomic.file(out) as draft, draft.open("wb") as file:
             yield file

@@ -24,7 +24,7 @@ from das.files.release import tables as published_tables
 from das.model.areas import Areas
 from das.model.codes import encoded, text
 from das.model.histogram import Histogram
-from das.model.kinds import HOUSING
+from das.model.kinds import HOUSING, PERSONS
 from das.model.schema import H1, PL94
 from das.model.spine import Spine
 from das.tables import published
@@ -55,11 +55,11 @@ def release(tmp_path_factory: pytest.TempPathFactory) -> Path:
     up = np.zeros(3, dtype=np.int64)
     spine_file.write(folder / "spine.parquet", Spine(("State", "County"), (np.array(["0"]), CODES), (up[:1], up)))
     rng = np.random.default_rng(0)
-    for schema in (PL94, H1):
+    for schema, kind in ((PL94, PERSONS), (H1, HOUSING)):
         dense = rng.poisson(0.3, (3, schema.cells))
         h = Histogram.of(3, schema.cells, *(i.ravel() for i in np.indices(dense.shape)), dense.ravel())
         for level, codes, counts in (("State", encoded(["0"]), h.up(up, 1)), ("County", CODES, h)):
-            published_tables.write(folder / "tables", level, codes, published(schema), counts)
+            published_tables.write(folder / "tables", level, codes, published(schema, kind), counts)
     return folder
 
 
