@@ -131,7 +131,7 @@ def run(
     ``accept_spent`` measures again what was being drawn, and states both spendings. A run that the machine has not the memory
     for is refused before anything is measured, but with ``ignore_memory``.
     """
-    from das.cli.progress import display
+    from das.engine.display import display
     from das.errors import UserError
     from das.model.not_private import WARNING
     from das.pipeline import run as run_pipeline

@@ -13,8 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from das.arrays.noisy import Noisy, expect
 from das.arrays.result import LevelCounts, LevelEstimates, Result
-from das.cli.progress import display
 from das.engine import Progress, executor
+from das.engine.display import display
 from das.errors import InputError
 from das.estimate import descent
 from das.estimate.collapse import collapse

@@ -11,7 +11,7 @@ import click
 from das.cli.console import compare_table, console, headline_table, records_table, two_table
 from das.cli.interruption import repeated, resumable
 from das.cli.options import PATH, config_argument, guarded, json_option, load, run_options, warn
-from das.cli.progress import Live
+from das.engine.display import Live
 from das.errors import UserError
 from das.evaluate import compared, headline
 from das.files import rows_csv

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from das.cli.options import PATH, guarded, json_option, quiet_option
-from das.cli.progress import Live
+from das.engine.display import Live
 from das.errors import UserError
 from das.files.readers import fetch
 from das.files.simulators import census_1940 as simulate_1940

@@ -17,8 +17,8 @@ from das.accounting.statement import promises
 from das.cli.console import console, headline_table, plan_table
 from das.cli.interruption import repeated, resumable
 from das.cli.options import PATH, config_argument, guarded, json_option, load, run_options, warn, warn_of
-from das.cli.progress import Live
 from das.engine import Silent
+from das.engine.display import Live
 from das.errors import UserError
 from das.evaluate import headline
 from das.files.run.run_directory import is_private, read_json, release_of

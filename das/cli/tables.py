@@ -16,7 +16,7 @@ import numpy as np
 
 from das.cli.console import console, records_table
 from das.cli.options import PATH, guarded, json_option, warn
-from das.cli.progress import Live
+from das.engine.display import Live
 from das.errors import UserError
 from das.files import atomic
 from das.files.readers import area_list

@@ -1,1 +1,5 @@
-"""The only code that sees the truth: counting, measuring, and holding what was published against it."""
+"""Where the truth is used: to count records, to measure, and to hold what was published against it.
+
+Few others open a :class:`das.model.confidential.Confidential`, each for what ``docs/architecture.md`` says ("The truth is a
+type") and nothing that is published.
+"""
