@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from functools import cached_property
-from math import exp, log
+from math import exp, inf, log, nextafter
 from typing import Literal, overload
 
 from scipy.optimize import brentq
@@ -20,9 +20,11 @@ from scipy.optimize import brentq
 from das.accounting import gaussian
 from das.accounting.atoms import Atoms
 from das.accounting.contour import NODES, UNIT, Contour, LogDelta
-from das.accounting.draws import Composition, Draws, Exactly, compositions, exact
+from das.accounting.draws import Composition, Draws, Exactly, all_pure, compositions, exact, pure
 from das.accounting.faint import Faint, split
 from das.accounting.zcdp import bun_steinke, bun_steinke_delta, tight, tight_delta
+from das.model.budget import Plan
+from das.model.ledger import Event, Ledger
 
 Conversion = Literal["zcdp-tight", "zcdp-bun-steinke"]
 EpsilonMethod = Literal["pld"] | Conversion
@@ -148,6 +150,9 @@ def epsilon(
       first-order allowance; with ``certify=True`` by ball arithmetic, a proof (needs python-flint).
     * ``zcdp-tight``, ``zcdp-bun-steinke``: conversions of rho alone, :mod:`das.accounting.zcdp`.
 
+    Of draws that are all of pure differential privacy it is :func:`~das.accounting.draws.pure` of them, whatever delta:
+    the interval holds that number, and a smaller epsilon that a delta may allow is not looked for.
+
     Raises ``TypeError`` for floats, ``ValueError`` for a delta outside (0, 1).
 
     >>> low, high = epsilon([(Fraction(20), 40)], "1e-10")
@@ -169,8 +174,25 @@ def curve(
     if method != "pld":
         raise ValueError(f"there is no method {method!r}: {', '.join(METHODS)}")
     ds = [checked_delta(d) for d in deltas]
+    draws = draws if isinstance(draws, Plan | Ledger | Composition) else _lines(draws)
+    if all_pure(draws):
+        return [_around(pure(draws))] * len(ds)  # type: ignore[arg-type]
     each = [_curve(c, ds, certify) for c in compositions(draws)]
     return [(max(low for low, _ in at), max(high for _, high in at)) for at in zip(*each, strict=True)]
+
+
+def _lines(
+    draws: Iterable[Event] | Iterable[tuple[Fraction, int]],
+) -> tuple[Event, ...] | tuple[tuple[Fraction, int], ...]:
+    if not isinstance(draws, Iterable):
+        raise TypeError(f"this is a {type(draws).__name__}: give a plan, a ledger, or events, such as noisy.plan")
+    return tuple(draws)  # type: ignore[return-value]
+
+
+def _around(value: Fraction) -> tuple[float, float]:
+    """The floats next to a number, below and above; the number itself where it is one."""
+    near = float(value)
+    return (nextafter(near, -inf) if near > value else near), (nextafter(near, inf) if near < value else near)
 
 
 def _curve(composition: Composition, ds: Sequence[Fraction], certify: bool) -> list[tuple[float, float]]:

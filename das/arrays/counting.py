@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from das.arrays.noisy import expect
 from das.errors import InputError
 from das.model import frame
 from das.model.closed import Closed
@@ -34,11 +35,13 @@ class Counted(Closed):
     levels: Mapping[str, Confidential[Histogram]]
 
 
-def count(records: Frame, schema: Schema, spine: Spine, *, place: str | None = None, counts: str | None = None) -> Counted:  # fmt: skip
+def count(records: Frame, schema: Schema, spine: Spine, *, place: str | None = None, counts: str | None = None,
+          positions: Sequence[str] = ()) -> Counted:  # fmt: skip
     """The true counts of ``records``, a data frame or a mapping of columns with one row for each record.
 
-    It has a column for each attribute of the schema, with the codes of its levels; whole numbers are taken for codes where
-    the codes of all levels are numbers, and for positions from 0 otherwise. ``place`` is the column with the code of the
+    It has a column for each attribute of the schema, with the codes of its levels. Whole numbers are codes where the codes
+    of all levels are numbers, as those of ``"age": 90``, and are refused otherwise; ``positions`` lists attributes whose
+    column has in place of codes the numbers of levels, from 0, in the order of the schema. ``place`` is the column with the code of the
     lowest unit (absent: the one that is called as the lowest level), ``counts`` one with how many records a row stands for.
 
     What comes back is confidential: it goes into :func:`das.measure`, and ``levels["County"].open("to compare")`` opens
@@ -47,13 +50,21 @@ def count(records: Frame, schema: Schema, spine: Spine, *, place: str | None = N
     Raises:
         InputError: a column or a value that is missing, a code that the schema or the spine does not have.
     """
+    for given, kind, what in ((schema, Schema, "a schema as the second"), (spine, Spine, "a spine as the third")):
+        expect(given, kind, "count", f"give {what} argument")
+    if isinstance(positions, str) or not all(isinstance(a, str) for a in positions):
+        raise InputError(
+            f"positions are {positions!r}", where="count", remedy='give a list of attributes, such as ["sex"]'
+        )
+    for name in positions:
+        schema.attribute(name)
     if not frame.rows(records, WHERE):
         raise InputError("there is no record", where=WHERE, remedy="give one row for each record")
     lowest = spine.levels[-1]
     unit = _units(records, place or lowest, spine)
     cell = np.zeros(len(unit), dtype=np.int64)
     for attribute in schema.attributes:
-        cell = cell * len(attribute.levels) + _levels(records, attribute)
+        cell = cell * len(attribute.levels) + _levels(records, attribute, attribute.name in positions)
     if (odd := ~schema.possible[cell]).any():
         raise InputError(f"{int(odd.sum()):,} records have a combination that the schema calls impossible, the first of "
                          f"them in row number {int(odd.argmax())}", where=WHERE,
@@ -76,16 +87,23 @@ def _units(records: Frame, place: str, spine: Spine) -> NDArray[np.int64]:
     return found[row]
 
 
-def _levels(records: Frame, attribute: Attribute) -> NDArray[np.int64]:
+def _levels(records: Frame, attribute: Attribute, positions: bool) -> NDArray[np.int64]:
     """The number of each record's level."""
     row, values = _distinct(records, attribute.name)
     whole = values.dtype.kind in "iu" or {type(v) for v in values.tolist()} == {int}
+    if positions and not whole:
+        raise InputError(f"column {attribute.name!r} is not of whole numbers", where=WHERE,
+                         remedy="give positions from 0, or leave it out of positions=")  # fmt: skip
     if not whole and not all(isinstance(v, str) for v in values):
         raise InputError(f"column {attribute.name!r} holds neither texts nor whole numbers", where=WHERE,
                          remedy=f"map its values to the levels {', '.join(attribute.levels[:20])}")  # fmt: skip
     level = {code: i for i, code in enumerate(attribute.levels)}
-    if whole and not all(code.isdecimal() for code in attribute.levels):
-        level = {str(i): i for i in level.values()}  # positions
+    if positions:
+        level = {str(i): i for i in level.values()}
+    elif whole and not all(code.isdecimal() for code in attribute.levels):
+        raise InputError(f"column {attribute.name!r} has whole numbers, and the codes of its levels are texts", where=WHERE,
+                         remedy=f"map its values to the levels {', '.join(attribute.levels[:20])}, or say "
+                         f"positions=[{attribute.name!r}] where they count the levels from 0")  # fmt: skip
     found = np.array([level.get(str(v), -1) for v in values.tolist()], dtype=np.int64)
     if (odd := found[row] < 0).any():
         raise InputError(f"{int(odd.sum()):,} of {len(row):,} rows have a value in {attribute.name!r} that is none of its "

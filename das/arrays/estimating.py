@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from das.arrays.noisy import Noisy, expect
+from das.arrays.noisy import Noisy, expect, whole
 from das.arrays.result import LevelCounts, LevelEstimates, Result
 from das.engine import Progress, executor
 from das.engine.display import display
@@ -52,7 +52,7 @@ def bounds(
     """
     for key in exact or {}:
         expect(key, tuple, "bounds, exact", 'name a level and a query, such as ("State", "total")')
-    known = [(level, schema.query(q), _whole(counts, spine.units(level), schema.query(q).answers, f"{level}/{q}"))
+    known = [(level, schema.query(q), whole(counts, spine.units(level), schema.query(q).answers, f"bounds, {level}/{q}"))
              for (level, q), counts in (exact or {}).items()]  # fmt: skip
     _agree(spine, known)
     if structures is None:
@@ -61,7 +61,7 @@ def bounds(
         raise InputError("structures need a schema that says who lives in one", where="bounds",
                          remedy="name the schema's attribute of dwelling, or leave them out")  # fmt: skip
     width = len(schema.attribute(schema.dwelling).levels)
-    held = _whole(structures, spine.units(spine.levels[-1]), width, "structures")
+    held = whole(structures, spine.units(spine.levels[-1]), width, "bounds, structures")
     return known_bounds(schema, spine, known, lowest(schema, held))
 
 
@@ -87,12 +87,13 @@ def topdown(
     module. ``progress`` is that of :func:`das.run`.
 
     Raises:
-        InputError: a level without a measurement, an unknown method.
+        InputError: another spine than that of the measurements, a level without one, an unknown method.
         InfeasibleError: bounds that contradict each other.
         SolverError: an estimator whose answer is none.
     """
     expect(noisy, Noisy, "topdown", "give what das.measure, das.read_noisy or das.Noisy.of returns")
     expect(spine, Spine, "topdown", "give the spine of the measurements, as a second argument")
+    noisy.check(spine)
     if isinstance(method, str) and method not in METHODS:
         raise InputError(f"there is no method {method!r}", where="topdown",
                          remedy=f"say {' or '.join(map(repr, METHODS))}, or give an estimator")  # fmt: skip
@@ -182,13 +183,3 @@ def _estimates(unbiased: object, noisy: Noisy, spine: Spine) -> dict[str, LevelE
     for level, query, value, error in unbiased:  # type: ignore[attr-defined]
         by_level.setdefault(level, {})[query.name] = value, error
     return {lv: LevelEstimates(answers, lv, noisy.schema, spine, noisy.private) for lv, answers in by_level.items()}
-
-
-def _whole(values: ArrayLike, units: int, width: int, where: str) -> NDArray[np.int64]:
-    """``(units, width)`` counts."""
-    array = np.asarray(values)
-    array = array[:, None] if array.ndim == 1 and width == 1 else array
-    if array.dtype.kind not in "iu" or array.shape != (units, width) or (array < 0).any():
-        raise InputError(f"values of dtype {array.dtype} and shape {array.shape}", where=f"bounds, {where}",
-                         remedy=f"give counts of 0 or more, integers ({units}, {width})")  # fmt: skip
-    return array.astype(np.int64)

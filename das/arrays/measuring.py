@@ -36,7 +36,7 @@ def measure(
     same truth again spends the budget again.
 
     Raises:
-        SpecError: a plan with levels or queries that the truth does not have.
+        SpecError: a plan with levels or queries that the truth does not have, a seed that is none.
     """
     for given, kind, source_of in ((truth, Counted, "das.count"), (plan, Plan, "das.Plan.of_rho")):
         expect(given, kind, "measure", f"give what {source_of} returns")
@@ -44,6 +44,10 @@ def measure(
     _check(plan, schema, spine)
     known = _exact(truth, exact or {})
     if seed is not None:
+        if type(seed) is not int or seed < 0:
+            raise SpecError(
+                f"the seed is {seed!r}", where="measure", remedy="give a whole number of 0 or more, or none"
+            )
         warnings.warn(WARNING, stacklevel=2)
     source = entropy.system() if seed is None else entropy.seeded(seed)
     ledger = Ledger(plan.cost, paths=plan.paths)
@@ -53,7 +57,7 @@ def measure(
             drawn += measured(truth.levels[level], level, PERSONS.name, schema, spine, plan, source.of(f"{PERSONS.folder}/{level}"), ledger)  # fmt: skip
     if ledger.cost != plan.cost:
         raise PrivacyError(f"the ledger says {ledger.cost}, the plan {plan.cost}", where="measure")
-    return Noisy(schema, Measurements.of(map(_as_published, drawn)), known, plan, ledger.events, source.private)
+    return Noisy(schema, Measurements.of(map(_as_published, drawn)), known, plan, ledger.events, source.private, spine)
 
 
 def _as_published(m: Measurement) -> Measurement:

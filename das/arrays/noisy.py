@@ -30,7 +30,8 @@ class Noisy:
 
     ``source`` answers for slices of a level (:class:`das.model.measurement.MeasurementSource`): arrays in memory, or
     files. ``exact`` are counts without noise, by level and query: outside the guarantee. ``events`` are the lines of the
-    ledger, one for each query at each level. Measurements of another publisher are without plan and events.
+    ledger, one for each query at each level. Measurements of another publisher are without plan and events. ``spine`` are
+    the places that were measured, where that is known: another is refused then.
     """
 
     schema: Schema
@@ -39,23 +40,40 @@ class Noisy:
     plan: Plan | None = None
     events: tuple[Event, ...] = ()
     private: bool = True
+    spine: Spine | None = None
 
     @staticmethod
     def of(
-        schema: Schema, measured: Mapping[tuple[str, str], tuple[ArrayLike, ArrayLike]], exact: Known | None = None
+        schema: Schema,
+        measured: Mapping[tuple[str, str], tuple[ArrayLike, ArrayLike]],
+        exact: Mapping[tuple[str, str], ArrayLike] | None = None,
+        *,
+        spine: Spine | None = None,
     ) -> Noisy:
         """Of measurements from elsewhere: by level and query the values, integers ``(units, answers)`` in the order of the
         spine and of :meth:`das.model.query.Query.labels`, and the variance of each unit's noise, ``(units,)`` or one for
-        all (infinite where a unit was not measured). Raises :class:`InputError`."""
-        held = {}
+        all (infinite where a unit was not measured). ``exact``: counts without noise in the same form. With the ``spine``
+        they belong to its units for good; without it all that can be checked later is that there are as many. Raises
+        :class:`InputError`."""
+        held: dict[tuple[str, str], Measurement] = {}
+        units: dict[str, int] = {} if spine is None else {level: spine.units(level) for level in spine.levels}
         for (level, query), (values, variance) in measured.items():
             value, where = np.asarray(values), f"{level}/{query}"
             if value.dtype.kind not in "iu" or value.ndim != 2 or value.shape[1] != schema.query(query).answers:
                 raise InputError(f"values of dtype {value.dtype} and shape {value.shape}", where=where,
                                  remedy=f"give integers, (units, {schema.query(query).answers})")  # fmt: skip
-            wide = np.broadcast_to(np.asarray(variance, dtype=np.float64), value.shape[:1]).copy()
-            held[level, query] = Measurement(level, query, 0, value.astype(np.int64), wide)
-        return Noisy(schema, Measurements(held), dict(exact or {}))
+            if spine is not None:
+                spine.index(level)
+            _as_many(len(value), units.setdefault(level, len(value)), where)
+            wide = np.asarray(variance, dtype=np.float64)
+            if wide.shape not in ((), value.shape[:1]):
+                raise InputError(f"variances of shape {wide.shape}", where=where,
+                                 remedy=f"give one for all units, or one for each, ({len(value)},)")  # fmt: skip
+            held[level, query] = Measurement(level, query, 0, value.astype(np.int64),
+                                             np.broadcast_to(wide, value.shape[:1]).copy())  # fmt: skip
+        known = {(level, q): whole(counts, units.get(level), schema.query(q).answers, f"{level}/{q}")
+                 for (level, q), counts in (exact or {}).items()}  # fmt: skip
+        return Noisy(schema, Measurements(held), known, spine=spine)
 
     def __repr__(self) -> str:
         said = [self.schema.name]
@@ -65,8 +83,20 @@ class Noisy:
             said.append(f"{len(self.exact)} counted exactly")
         return f"<Noisy: {', '.join(said + ['seeded: NOT PRIVATE'] * (not self.private))}>"
 
+    def check(self, spine: Spine) -> None:
+        """Raises :class:`InputError` where these are no measurements of the units of ``spine``."""
+        expect(spine, Spine, "measurements", "give the spine of the measurements")
+        if self.spine is not None and self.spine is not spine and (odd := self.spine.unlike(spine)):
+            raise InputError(f"they were made with another spine: {odd}", where="measurements",
+                             remedy="give the spine that was measured, such as the second value of das.read_noisy")  # fmt: skip
+        if isinstance(self.source, Measurements):
+            for (level, query), m in self.source.held.items():
+                _as_many(len(m.values), spine.units(level), f"{level}/{query}")
+
     def read(self, level: str, query: str, spine: Spine) -> Measurement:
-        """Values ``(units, answers)`` and variances ``(units,)`` of one query for all units of a level."""
+        """Values ``(units, answers)`` and variances ``(units,)`` of one query for all units of a level. Raises
+        :class:`InputError` for another spine than that of the measurements."""
+        self.check(spine)
         return self.source.read(level, query, 0, spine.units(level))
 
     def to_frame(self, level: str, query: str, spine: Spine) -> pd.DataFrame:
@@ -75,6 +105,23 @@ class Noisy:
         variance = np.repeat(m.variance[:, None], asked.answers, axis=1)
         columns: dict[str, NDArray[Any]] = {"value": m.values, "variance": variance}
         return tidy(spine, level, self.schema, asked, columns, private=self.private)
+
+
+def whole(values: ArrayLike, units: int | None, width: int, where: str) -> NDArray[np.int64]:
+    """``(units, width)`` counts, of any number of units where none is said. Raises :class:`InputError`."""
+    array = np.asarray(values)
+    array = array[:, None] if array.ndim == 1 and width == 1 else array
+    wanted = (len(array) if units is None and array.ndim else units, width)
+    if array.dtype.kind not in "iu" or array.shape != wanted or (array < 0).any():
+        raise InputError(f"values of dtype {array.dtype} and shape {array.shape}", where=where,
+                         remedy=f"give counts of 0 or more, integers ({'units' if units is None else units}, {width})")  # fmt: skip
+    return array.astype(np.int64)
+
+
+def _as_many(rows: int, units: int, where: str) -> None:
+    if rows != units:
+        raise InputError(f"{rows:,} rows, and the level has {units:,} units", where=where,
+                         remedy="give a row for each unit of the level, in the order of the spine")  # fmt: skip
 
 
 def expect(given: object, kind: type, where: str, remedy: str) -> None:

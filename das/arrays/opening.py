@@ -18,5 +18,5 @@ def read_noisy(path: Path | str, *, universe: str = PERSONS.name) -> tuple[Noisy
     release = opened(path)
     of = release.after.universe(universe)
     plan = of.plan if isinstance(of, Planned) else None
-    noisy = Noisy(of.schema, release.source(of), plan=plan, private=release.after.private)
+    noisy = Noisy(of.schema, release.source(of), plan=plan, private=release.after.private, spine=release.spine)
     return noisy, release.spine, release.bounds(of)

@@ -105,6 +105,23 @@ class Spine(Frozen):
     def __len__(self) -> int:
         return len(self.levels)
 
+    def unlike(self, other: Spine) -> str:
+        """In what first the places of another spine are not those of this: nothing where they are the same places under
+        the same, whatever they are called."""
+        if self.levels != other.levels:
+            return f"its levels are {', '.join(other.levels)}, not {', '.join(self.levels)}"
+        for depth, level in enumerate(self.levels):
+            mine, theirs = self.codes[depth], other.codes[depth]
+            if len(mine) != len(theirs):
+                return f"it has {len(theirs):,} units of {level}, not {len(mine):,}"
+            if not np.array_equal(mine, theirs):
+                at = int((mine != theirs).argmax())
+                return f"its {level} number {at} is {other.code(level, at)!r}, not {self.code(level, at)!r}"
+            if not np.array_equal(self.parent[depth], other.parent[depth]):
+                at = int((self.parent[depth] != other.parent[depth]).argmax())
+                return f"its {level} {self.code(level, at)!r} lies in another {self.levels[depth - 1]}"
+        return ""
+
     def __repr__(self) -> str:
         sizes = ", ".join(f"{level} {len(codes):,}" for level, codes in zip(self.levels, self.codes, strict=True))
         return f"<Spine: {sizes}>"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 
 import pytest
@@ -53,8 +54,31 @@ def test_geometric_draws_add_up() -> None:
     plan = Plan.of(Fraction(1, 4), GEOMETRIC, Neighbours.BOUNDED, SHARES)
     ledger = Ledger(Fraction(1), spent=events(plan))
     assert pure(plan) == pure(ledger) == pure(events(plan)) == Fraction(1, 4)
+    for draws in (plan, ledger, events(plan), iter(events(plan))):
+        assert epsilon(draws, "1e-10") == (0.25, 0.25)
     with pytest.raises(PrivacyError, match=r"(?s)geometric noise is not composed.*das\.accounting\.pure"):
-        epsilon(plan, "1e-10")
+        epsilon(plan, "1e-10", "zcdp-tight")
+
+
+def test_an_epsilon_that_is_no_float_is_between_two() -> None:
+    low, high = epsilon(Plan.of(Fraction(1, 10), GEOMETRIC, Neighbours.BOUNDED, SHARES), "1e-10")
+    assert Fraction(low) < Fraction(1, 10) < Fraction(high)
+    assert high == math.nextafter(low, 1)
+
+
+def test_costs_in_rho_are_no_epsilon() -> None:
+    """The number would be a budget of rho, and far too small."""
+    plan = Plan.of(Fraction(1, 2), GAUSSIAN, Neighbours.BOUNDED, SHARES)
+    for draws in (plan, Ledger(Fraction(1), spent=events(plan)), events(plan)):
+        with pytest.raises(
+            PrivacyError, match=r"discrete-gaussian noise has no epsilon without a delta[\s\S]*das.epsilon"
+        ):
+            pure(draws)
+
+
+def test_what_is_no_draws_is_told() -> None:
+    with pytest.raises(TypeError, match="this is a int: give a plan, a ledger, or events"):
+        epsilon(7, "1e-10")  # type: ignore[call-overload]
 
 
 def test_lattice_step() -> None:

@@ -124,9 +124,13 @@ def test_several_compositions_are_not_taken_for_one() -> None:
     with pytest.raises(PrivacyError, match="two classes of"):
         record(TWO.draws, BOUNDED)
     with pytest.raises(PrivacyError, match="composed"):
-        epsilon(Plan(BOUNDED, (Draw.priced("A", "total", GEOMETRIC, BOUNDED, Fraction(1)),)), DELTA)
-    ledger = Ledger(TWO.cost, spent=events, paths=TWO.paths)
-    assert pure(ledger) == TWO.cost == pure(TWO)
+        Composition.of(Plan(BOUNDED, (Draw.priced("A", "total", GEOMETRIC, BOUNDED, Fraction(1)),)))
+    draws = tuple(Draw.priced(d.level, d.query, GEOMETRIC, BOUNDED, d.cost, d.unit_class) for d in TWO.draws)
+    plan = Plan(BOUNDED, draws, TWO.paths)
+    ledger = Ledger(TWO.cost, spent=[Event.of(d, "persons", 1, 1) for d in draws], paths=TWO.paths)
+    assert pure(ledger) == TWO.cost == pure(plan)
+    low, high = epsilon(plan, DELTA)
+    assert low <= TWO.cost <= high
 
 
 # --- single changes, and statements --------------------------------------------------------------------------

@@ -174,6 +174,32 @@ def test_arrays_of_another_kind_are_refused(values: Any) -> None:
         das.Noisy.of(SCHEMA, {("County", "total"): (values, 1.0)})
 
 
+def test_arrays_have_a_row_for_each_unit() -> None:
+    """Neither more, which were cut off, nor fewer; nor other numbers for two queries of one level."""
+
+    def of(counties: int, **rest: Any) -> das.Noisy:
+        total = {lv: np.full((n, 1), 8) for lv, n in (("State", 1), ("County", counties), ("Block", 5))}
+        return das.Noisy.of(SCHEMA, {(lv, "total"): (v, 2.0) for lv, v in total.items()}, **rest)
+
+    assert of(2).read("County", "total", SPINE).values.tolist() == [[8], [8]]
+    for counties in (1, 3):
+        said = f"County/total: {counties} rows, and the level has 2 units"
+        for call in (lambda n: of(n, spine=SPINE), lambda n: das.topdown(of(n), SPINE),
+                     lambda n: of(n).read("State", "total", SPINE)):  # fmt: skip
+            with pytest.raises(InputError, match=said):
+                call(counties)
+    with pytest.raises(InputError, match="County/home: 3 rows, and the level has 2 units"):
+        das.Noisy.of(
+            SCHEMA, {("County", q): (np.zeros((n, k), int), 1.0) for q, n, k in (("total", 2, 1), ("home", 3, 2))}
+        )
+    with pytest.raises(InputError, match="no level 'Tract'"):
+        das.topdown(das.Noisy.of(SCHEMA, {("Tract", "total"): ([[8]], 1.0)}), SPINE)
+    with pytest.raises(InputError, match=r"County/total: variances of shape \(3,\)"):
+        das.Noisy.of(SCHEMA, {("County", "total"): ([[8], [8]], [1.0, 2.0, 3.0])})
+    with pytest.raises(InputError, match=r"County/total: values of dtype float64[\s\S]*integers \(2, 1\)"):
+        of(2, exact={("County", "total"): [1.0, 2.0]})
+
+
 # --- estimators of one's own -----------------------------------------------------------------------------------
 
 
@@ -302,7 +328,7 @@ def test_exact_counts_that_cross_the_published_schemas_chain_do_without_it() -> 
     rng = np.random.default_rng(0)
     records = {"Block": rng.choice(["1", "2"], 60), "hhgq": [0] * 60, "votingage": rng.integers(0, 2, 60),
                "hispanic": rng.integers(0, 2, 60), "cenrace": rng.integers(0, 63, 60)}  # fmt: skip
-    truth = das.count(records, schema, spine)
+    truth = das.count(records, schema, spine, positions=[a.name for a in schema.attributes])
     noisy = das.measure(
         truth, das.Plan.of_rho(1, ["US", "Block"], ["votingage", "detailed"]), exact={"Block": "votingage"}
     )

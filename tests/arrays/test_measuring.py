@@ -58,7 +58,6 @@ def test_counts_are_those_of_another_library(truth: Counted) -> None:
         lambda f: f.astype({"sex": "category", "Block": "string", "age": "Int64"}),
         lambda f: f.groupby(["Block", "sex", "age"]).size().reset_index(name="n"),
         lambda f: f.rename(columns={"Block": "home"}),
-        lambda f: f.assign(sex=f["sex"].map({"f": 0, "m": 1})),
     ],
 )
 def test_the_same_records_in_another_form_count_the_same(truth: Counted, change: Any) -> None:
@@ -68,12 +67,37 @@ def test_the_same_records_in_another_form_count_the_same(truth: Counted, change:
     assert again.levels["Block"].open("test").same_as(truth.levels["Block"].open("test"))
 
 
-def test_numbers_are_codes_where_codes_are_numbers() -> None:
-    """Otherwise they are positions."""
+def test_numbers_are_codes_where_codes_are_numbers_and_positions_where_that_is_said() -> None:
     schema = das.Schema.of("x", {"sex": ["2", "1"], "home": ["no", "yes"]})
     spine = das.Spine.from_frame({"B": ["b"]}, ["B"])
-    h = das.count({"B": ["b", "b"], "sex": [1, 1], "home": [1, 0]}, schema, spine).levels["B"].open("test")
+    records = {"B": ["b", "b"], "sex": [1, 1], "home": [1, 0]}
+    h = das.count(records, schema, spine, positions=["home"]).levels["B"].open("test")
     assert h.dense().tolist() == [[0, 0, 1, 1]]
+    h = das.count(records, schema, spine, positions=["home", "sex"]).levels["B"].open("test")
+    assert h.dense().tolist() == [[0, 0, 1, 1]]
+    h = das.count(records | {"sex": [0, 1]}, schema, spine, positions=["home", "sex"]).levels["B"].open("test")
+    assert h.dense().tolist() == [[0, 1, 1, 0]]
+
+
+@pytest.mark.parametrize(
+    "sex, positions, said",
+    [
+        ([1, 1], [], r"column 'sex' has whole numbers, and the codes of its levels are texts[\s\S]*f, m[\s\S]*positions=\['sex'\]"),
+        ([1, 2], ["sex"], "a value in 'sex' that is none of its levels, [^$]*'2'"),
+        (["f", "m"], ["sex"], "column 'sex' is not of whole numbers"),
+        (["f", "m"], "sex", "give a list of attributes"),
+    ],
+)  # fmt: skip
+def test_numbers_are_no_codes_of_texts(sex: Any, positions: Any, said: str) -> None:
+    """Sexes of 1 and 2 for levels f and m: no rule can say which is which."""
+    records = {"Block": ["a1", "b1"], "age": [1, 1], "sex": sex}
+    with pytest.raises(InputError, match=said):
+        das.count(records, SCHEMA, SPINE, positions=positions)
+
+
+def test_arguments_in_another_order_are_told() -> None:
+    with pytest.raises(InputError, match=r"count: this is a Spine, and no Schema"):
+        das.count(people(), SPINE, SCHEMA)  # type: ignore[arg-type]
 
 
 def test_the_truth_is_closed(truth: Counted) -> None:
@@ -96,8 +120,8 @@ def test_the_truth_is_closed(truth: Counted) -> None:
         (lambda f: f.assign(Block=7), "column 'Block' is not text"),
         (lambda f: f.assign(sex=f["sex"].where(f.index != 3)), "'sex' has no value in 1 of 500 rows"),
         (lambda f: f.assign(sex=f["sex"].where(f.index != 3, "x")), "1 of 500 rows have a value in 'sex' that is none of its levels, [^$]*'x'[^$]*levels are f, m"),
-        (lambda f: f.assign(sex=2), "none of its levels, [^$]*'2'"),
-        (lambda f: f.assign(sex=-1), "none of its levels, [^$]*'-1'"),
+        (lambda f: f.assign(sex=2), "'sex' has whole numbers, and the codes of its levels are texts"),
+        (lambda f: f.assign(age=-1), "none of its levels, [^$]*'-1'"),
         (lambda f: f.assign(sex=True), "neither texts nor whole numbers"),
         (lambda f: f.assign(age=f["age"] / 1.0), "neither texts nor whole numbers"),
         (lambda f: f.assign(age=f["age"].where(f.index != 3)), "'age' has no value in 1 of 500 rows"),
@@ -151,6 +175,32 @@ def test_a_seed_repeats_and_says_so(truth: Counted) -> None:
     assert set(frames[0][COLUMN]) == {CELL}
     assert "NOT PRIVATE" in repr(noisy)
     assert COLUMN not in das.measure(truth, PLAN).to_frame("State", "total", SPINE)
+
+
+@pytest.mark.parametrize("seed", [-1, "7", True, 7.0, np.int64(7)])
+def test_a_seed_is_as_strict_as_that_of_a_configuration(seed: Any, truth: Counted) -> None:
+    with pytest.raises(SpecError, match=r"measure: the seed is .*[^$]*a whole number of 0 or more"):
+        das.measure(truth, PLAN, seed=seed)
+
+
+def test_measurements_know_their_places(truth: Counted) -> None:
+    """Another tree with as many units, or with fewer, or the same under other names."""
+    noisy = das.measure(truth, PLAN)
+    same = das.Spine.from_frame(PLACES, SPINE.levels, {"Block": "Block"})
+    assert np.array_equal(noisy.read("Block", "total", same).values, noisy.read("Block", "total", SPINE).values)
+    levels = ["State", "County", "Block"]
+    others = {
+        "it has 1 units of County, not 2": das.Spine.from_frame({"County": ["a"] * 4, "Block": PLACES["Block"]}, levels),
+        "its Block number 3 is 'b9', not 'b2'": das.Spine.from_frame(PLACES.replace("b2", "b9"), levels),
+        "its Block 'a2' lies in another County": das.Spine.from_frame(PLACES.assign(County=["b", "a", "b", "b"]), levels),
+        "it has 3 units of Block, not 4": das.Spine.from_frame(PLACES[:3], levels),
+        "its levels are US, County, Block": das.Spine.from_frame(PLACES, ["US", "County", "Block"]),
+    }  # fmt: skip
+    for said, other in others.items():
+        for call in (lambda s: noisy.read("County", "total", s), lambda s: das.topdown(noisy, s),
+                     lambda s: noisy.to_frame("County", "total", s)):  # fmt: skip
+            with pytest.raises(InputError, match=f"made with another spine: {said}"):
+                call(other)
 
 
 def test_counts_without_noise_are_those_that_were_asked_for(truth: Counted) -> None:
