@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -27,7 +27,7 @@ from das.files.run.run_directory import RunDirectory
 from das.model.not_private import marked
 from das.release.estimating import Made, Outcome, certificates_json, post_process
 from das.release.post import open_release
-from das.report import html
+from das.report import ByPlace, by_place, html
 from das.report.answers import AnswerKey, Shown
 from das.report.facts import facts
 from das.size import Size, refuse_beyond, sizes
@@ -112,7 +112,20 @@ def run_prepared(
     with directory.held():
         measured = measure_release(spec, prepared, directory, stages, progress, accept_spent)
         made = post_process(open_release(directory.release), directory.release, pool, stages, progress)
-        return finish(spec, prepared, directory, measured, made, stages, progress)
+        made, beside = laid_out(spec, prepared, made, stages, progress)
+        return finish(spec, prepared, directory, measured, made, beside, stages, progress)
+
+
+def laid_out(
+    spec: RunSpec, prepared: Prepared, made: Made, stages: Stages, progress: Progress
+) -> tuple[Made, ByPlace | None]:
+    """What the confidential page has of single places; and what was made without the answers that it was laid out from,
+    the memory of which is free for the evaluation."""
+    if made.shown is None:
+        return made, None
+    with stages("errors by place"):
+        progress.stage("errors by place", None)
+        return replace(made, shown=None), by_place(made.shown, _true_answers(spec, made.shown, prepared.truth))
 
 
 def finish(
@@ -121,6 +134,7 @@ def finish(
     directory: RunDirectory,
     measured: MeasuringRecord,
     made: Made,
+    beside: ByPlace | None,
     stages: Stages,
     progress: Progress,
 ) -> Outcome:
@@ -131,17 +145,16 @@ def finish(
     with stages("evaluate"):
         held = Assessed(prepared.spine, prepared.truth, made.published, prepared.areas)
         rows = assess(spec, directory, held, progress)
-    if (shown := made.shown) is not None:
+    if beside is not None:
         first = spec.persons.name
         page = facts(spec.run.name, spec.persons.schema, privacy, stages.done,
                      {lv: c.estimation for lv, c in made.certificates[first].items()})  # fmt: skip
         page |= {"version": __version__, "digest": specification.digest(spec)}
         with stages("report"):
             progress.stage("report", None)
-            true = _true_answers(spec, shown, prepared.truth)
             others = {u: rs for u, rs in rows.items() if u != first}
             schemas = {u.name: u.schema for u in spec.universes}
-            atomic.write_text(directory.report, html(rows[first], page, others, shown, true, schemas))
+            atomic.write_text(directory.report, html(rows[first], page, others, beside, schemas))
     directory.write_manifest(marked(
         {
             "name": spec.run.name,

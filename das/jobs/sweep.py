@@ -29,7 +29,7 @@ from das.model.closed import Closed
 from das.model.mechanism import RHO
 from das.model.not_private import marked
 from das.model.result import SummaryRow, SweepRow
-from das.pipeline import finish, scaled
+from das.pipeline import finish, laid_out, scaled
 from das.release.estimating import Made, post_processed
 from das.report.sweep import sweep_page
 from das.spec import METHODS, RunSpec
@@ -198,7 +198,8 @@ def _finished(
 ) -> tuple[_Run, list[SweepRow]]:
     found, after = made.result()
     stages.done += after.done
-    outcome = finish(run.spec, prepared, run.directory, measured, found, stages, Silent())
+    found, beside = laid_out(run.spec, prepared, found, stages, Silent())
+    outcome = finish(run.spec, prepared, run.directory, measured, found, beside, stages, Silent())
     return run, [SweepRow(run.budget, run.method, run.repeat, e) for e in outcome.rows[run.spec.persons.name]]
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from markupsafe import Markup
 from numpy.typing import NDArray
 
+from das.model.closed import Closed
 from das.model.kinds import kind_of
 from das.model.result import ErrorRow
 from das.model.schema import Schema
@@ -15,28 +17,45 @@ from das.report import across, error_figures, figures, lookup
 from das.report.answers import AnswerKey, Shown
 from das.report.facts import Facts, titles
 from das.report.template import environment
-from das.report.worst import places
+from das.report.worst import Place, places
+
+
+@dataclass(frozen=True, repr=False)
+class ByPlace(Closed):
+    """What the page has of single places, laid out: the distributions of errors, the worst places, areas off the spine and
+    the look-up. A tenth of the memory of the answers that it is made from."""
+
+    spread_figures: list[Markup]
+    worst: Mapping[str, list[tuple[str, list[Place]]]]
+    across: list[across.Across]
+    lookup: Markup
+    left_out: list[str]
+
+
+def by_place(shown: Shown, true: Mapping[AnswerKey, NDArray[np.int64]]) -> ByPlace:
+    """From what is shown of a release and the true answers for each of its keys."""
+    return ByPlace(
+        _all(error_figures.spread_of_totals(shown, true)), places(shown, true), across.errors(shown, true),
+        Markup(lookup.data(shown, true)), [lv for lv in shown.spine.levels if lv not in shown.whole],
+    )  # fmt: skip
 
 
 def html(
     rows: Sequence[ErrorRow],
     facts: Facts,
     others: Mapping[str, Sequence[ErrorRow]] | None = None,
-    shown: Shown | None = None,
-    true: Mapping[AnswerKey, NDArray[np.int64]] | None = None,
+    of_places: ByPlace | None = None,
     schemas: Mapping[str, Schema] | None = None,
 ) -> str:
     """The page. ``rows`` are the errors of persons, ``others`` those of other universes, by name. Queries are called
     as in ``schemas``, by universe, persons first, where that is given.
 
-    With ``shown`` and the true answers for each of its keys it has distributions, the worst places and a look-up.
     It needs no network and no other file. The same arguments give the same page.
     """
     persons = [r for r in rows if r.bin == "all"]
     totals = _pairs(r for r in persons if r.query == "total")
     words = {u: titles(s, {r.query for r in (others or {}).get(u, rows)}) for u, s in (schemas or {}).items()}
     said = next(iter(words.values()), {})
-    both = None if shown is None or true is None else (shown, true)
     page = environment().get_template("page.html")
     return page.render(
         confidential=True,
@@ -53,15 +72,15 @@ def html(
             for u, rs in (others or {}).items()
         ],
         total_figure=Markup(figures.total_by_level(persons)),
-        spread_figures=_all(error_figures.spread_of_totals(*both) if both else ()),
+        spread_figures=of_places.spread_figures if of_places else [],
         query_figures=_all(figures.queries_by_level(persons, said)),
         trade_figures=_all(error_figures.variance_and_bias(rows, said)),
         bias_figures=_all(figures.bias_by_class(rows, said)),
-        worst=places(*both) if both else {},
-        across=across.errors(*both) if both else [],
-        lookup=Markup(lookup.data(*both)) if both else None,
-        left_out=[lv for lv in shown.spine.levels if lv not in shown.whole] if shown else [],
-        release_report=shown is not None,
+        worst=of_places.worst if of_places else {},
+        across=of_places.across if of_places else [],
+        lookup=of_places.lookup if of_places else None,
+        left_out=of_places.left_out if of_places else [],
+        release_report=of_places is not None,
     )
 
 
