@@ -14,12 +14,12 @@ from das.accounting.agreeing import AGREEING
 from das.accounting.document import (
     ALTERED,
     FORMAT,
+    FORMS,
     NAME,
     Account,
     Document,
     ForeignStatement,
     GaussianStatement,
-    GeometricStatement,
     Stated,
 )
 from das.accounting.fields import Section
@@ -61,13 +61,9 @@ def of(value: Mapping[str, Any], where: object = None) -> Document:
     if isinstance(said, str) and said != FORMAT:
         raise ReleaseError(f"this privacy statement has the format {said!r}, and this version of das reads {FORMAT!r}",
                            remedy="read it with the version of das that it names under 'software'", where=where)  # fmt: skip
-    kinds: dict[str, type[Document]] = {"geometric": GeometricStatement, "discrete-gaussian": GaussianStatement}
-    mechanism = value.get("mechanism")
-    kind = (
-        ForeignStatement
-        if "measured" in value
-        else kinds.get(mechanism if isinstance(mechanism, str) else "", GaussianStatement)
-    )
+    kind: type[Document] = ForeignStatement
+    if "measured" not in value:
+        kind = next((f.statement for m, f in FORMS.items() if m.name == value.get("mechanism")), GaussianStatement)
     try:
         return kind.model_validate(value, by_alias=True, by_name=False)
     except ValidationError as error:

@@ -8,12 +8,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Annotated, Any, Literal, Self, TypeAlias
 
 from pydantic import Field, SerializeAsAny, model_validator
 
 from das.accounting.fields import By, BySome, Count, Delta, Loss, Many, Positive, Section, Some, StatedFraction
+from das.model.mechanism import Mechanism
+from das.model.mechanisms import DISCRETE_GAUSSIAN, GEOMETRIC
 
 #: What a statement of this version names as its ``format``.
 FORMAT = "das-privacy-statement/1"
@@ -277,5 +280,23 @@ class ForeignStatement(Stated):
         return {}
 
 
+#: Of noise that das drew.
+OwnAccount: TypeAlias = GaussianAccount | GeometricAccount
+OwnStatement: TypeAlias = GaussianStatement | GeometricStatement
+
+
+@dataclass(frozen=True)
+class Forms:
+    """What the noise of one mechanism looks like in a statement, whose names are its symbol and its currency."""
+
+    account: type[OwnAccount]
+    statement: type[OwnStatement]
+    line: type[Line]
+
+
+FORMS: Mapping[Mechanism, Forms] = {
+    DISCRETE_GAUSSIAN: Forms(GaussianAccount, GaussianStatement, GaussianLine),
+    GEOMETRIC: Forms(GeometricAccount, GeometricStatement, GeometricLine),
+}
 #: What a file may be.
-Document: TypeAlias = GaussianStatement | GeometricStatement | ForeignStatement
+Document: TypeAlias = OwnStatement | ForeignStatement

@@ -15,16 +15,13 @@ from das.accounting.agreeing import AGREEING, ANY, ExactQueries, definitions, fr
 from das.accounting.changes import changes
 from das.accounting.document import (
     FORMAT,
+    FORMS,
     Aim,
-    GaussianAccount,
-    GaussianLine,
-    GaussianStatement,
-    GeometricAccount,
-    GeometricLine,
-    GeometricStatement,
     Invariant,
     Line,
     NeighboursOf,
+    OwnAccount,
+    OwnStatement,
     Promises,
     PureChange,
     Spending,
@@ -40,21 +37,11 @@ from das.model.constraint import Constraint
 from das.model.kinds import PERSONS
 from das.model.ledger import Event
 from das.model.mechanism import Mechanism
-from das.model.mechanisms import DISCRETE_GAUSSIAN, GEOMETRIC
 from das.model.not_private import WARNING
 from das.model.schema import Schema
 
 #: Where the curve of (epsilon, delta) is drawn through.
 CURVE = tuple(Fraction(1, 10**k) for k in (3, 5, 10, 15, 20, 25, 30))
-
-#: What a mechanism's account, statement and ledger lines look like: its symbol and its currency are names in the text.
-_ACCOUNTS: Mapping[Mechanism, type[GaussianAccount | GeometricAccount]] = {
-    DISCRETE_GAUSSIAN: GaussianAccount, GEOMETRIC: GeometricAccount,
-}  # fmt: skip
-_STATEMENTS: Mapping[Mechanism, type[GaussianStatement | GeometricStatement]] = {
-    DISCRETE_GAUSSIAN: GaussianStatement, GEOMETRIC: GeometricStatement,
-}  # fmt: skip
-_LINES: Mapping[Mechanism, type[Line]] = {DISCRETE_GAUSSIAN: GaussianLine, GEOMETRIC: GeometricLine}
 
 
 @dataclass(frozen=True)
@@ -92,12 +79,12 @@ class Drawn:
         return {u: (*self.events.get(u, ()), *self.lost.get(u, ())) for u in universes}
 
 
-def account(terms: Terms, draws: Mapping[str, Sequence[Draw]]) -> GaussianAccount | GeometricAccount:
+def account(terms: Terms, draws: Mapping[str, Sequence[Draw]]) -> OwnAccount:
     """The costs of a plan or a ledger, by universe: exact totals, epsilons, and the costs of single changes."""
     paths = {u: terms.paths_of(u, ds) for u, ds in draws.items()}
     spent = {u: dearest(ds, paths[u]) for u, ds in draws.items()}
     target = terms.target
-    return _ACCOUNTS[terms.mechanism].make(
+    return FORMS[terms.mechanism].account.make(
         mechanism=terms.mechanism.name,
         neighbours=terms.neighbours.value,
         totals={**spent, "total": sum(spent.values(), Fraction(0))},
@@ -149,7 +136,7 @@ def statement(
     private: bool,
     notes: Sequence[str] = (),
     assigned: Mapping[str, Mapping[str, str]] | None = None,
-) -> GaussianStatement | GeometricStatement:
+) -> OwnStatement:
     """The whole statement but for its seal. ``outside`` are the lines of :func:`invariants`; ``assigned`` are attributes
     that were not counted, by universe, each with a sentence. All totals are exact sums of kept and lost draws."""
     made_up = {u: dict(attributes) for u, attributes in (assigned or {}).items() if attributes}
@@ -174,7 +161,7 @@ def statement(
     if not terms.mechanism.pure:
         every = together(terms.differing(drawn.every).values())
         whole["curve"] = [epsilons(every, d) for d in CURVE]
-    return _STATEMENTS[terms.mechanism].make(**whole)
+    return FORMS[terms.mechanism].statement.make(**whole)
 
 
 def invariants(constraints: Mapping[str, Sequence[Constraint]]) -> list[Invariant]:
@@ -187,5 +174,5 @@ def invariants(constraints: Mapping[str, Sequence[Constraint]]) -> list[Invarian
 
 
 def _line(e: Event) -> Line:
-    return _LINES[e.mechanism].make(universe=e.universe, level=e.level, query=e.query, units=e.units, answers=e.answers,
+    return FORMS[e.mechanism].line.make(universe=e.universe, level=e.level, query=e.query, units=e.units, answers=e.answers,
                                     parameter=e.parameter, cost=e.cost)  # fmt: skip

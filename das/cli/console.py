@@ -9,10 +9,11 @@ from typing import Any
 from rich.console import Console, Group
 from rich.table import Table
 
-from das.accounting.document import GaussianAccount, GeometricAccount, Promises, Pure, Zcdp, ZcdpChange
+from das.accounting.document import OwnAccount, Promises, Pure, Zcdp, ZcdpChange
 from das.accounting.fields import decimal
 from das.evaluate import Headline
 from das.model.budget import Plan
+from das.model.mechanisms import MECHANISMS
 from das.model.not_private import WITHOUT
 from das.model.result import Comparison, DifferenceRow, TwoErrorsRow
 from das.report.privacy import bound
@@ -134,9 +135,9 @@ def _exactly(interval: Sequence[float]) -> str:
     return f"at most {bound(interval)}" + (f" and at least {low:.4f}" if low else "")
 
 
-def account_tables(name: str, account: GaussianAccount | GeometricAccount, private: bool) -> Group:
+def account_tables(name: str, account: OwnAccount, private: bool) -> Group:
     """Epsilons, single changes, and where the budget goes."""
-    currency = "rho" if isinstance(account, GaussianAccount) else "epsilon"
+    currency = MECHANISMS[account.mechanism].currency
     head = f"{name}: {account.mechanism}, {account.neighbours} neighbours"
     if (t := account.target) is not None:
         head += (

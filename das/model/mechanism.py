@@ -1,11 +1,12 @@
 r"""What a mechanism is: integer noise on each answer, and what an answer costs.
 
-Two parts of a project know a mechanism: its object, here, has the exact algebra of what it costs and the facts of its
-distribution; its sampler, in :mod:`das.noise.samplers`, draws it. To add one, write a class below :class:`Mechanism`
-and put an instance into :data:`das.model.mechanisms.MECHANISMS`, and write the sampler; then a configuration may name it.
-Only two more ask which one they have before them: exact composition (:mod:`das.accounting.draws`), which is of discrete
-Gaussian noise and refuses other, and the privacy statement (:mod:`das.accounting.document`), whose lines have each
-mechanism's own names.
+Each mechanism has three entries: its object in :data:`das.model.mechanisms.MECHANISMS`, with the exact algebra of what it
+costs and the facts of its distribution; its sampler in :data:`das.noise.samplers.SAMPLERS`, which draws it; and its forms
+in :data:`das.accounting.document.FORMS`, for its ledger lines in a privacy statement have names of their own. With these a
+configuration may name it. All else asks a mechanism what it needs, but for a few that are of one by what they do: exact
+composition (:mod:`das.accounting.draws`) and its figures are of discrete Gaussian noise, and so are the measurements that
+the Census Bureau published; and a bare number, ``rho`` or ``epsilon`` (``Plan.of_rho``, ``Plan.of_epsilon``, ``das.risk``),
+means the discrete Gaussian or the two-sided geometric. ``tests/test_architecture.py`` lists them.
 
 The *parameter* of a noise is the exact number that says how wide it is: :math:`\sigma^2` or the Laplace scale b.
 A mechanism is paid for in one *currency*, ``rho`` (zero-concentrated differential privacy) or ``epsilon`` (pure); costs

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 
 from das import spec as specification
-from das.accounting.document import GaussianStatement, GeometricStatement
+from das.accounting.document import OwnStatement
 from das.accounting.statement import Drawn, invariants, statement
 from das.engine import Progress
 from das.errors import PrivacyError, ReleaseError, UserError
@@ -41,7 +41,7 @@ class MeasuringRecord:
     began: datetime
     entropy: str
     private: bool
-    privacy: GaussianStatement | GeometricStatement
+    privacy: OwnStatement
 
 
 def begin(spec: RunSpec, prepared: Prepared, directory: RunDirectory, measured: RunDirectory | None = None) -> None:
