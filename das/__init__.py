@@ -31,7 +31,8 @@ from das.version import __version__
 if TYPE_CHECKING:
     from das.accounting import epsilon
     from das.arrays.counting import count
-    from das.arrays.estimating import bounds, full_information, topdown
+    from das.arrays.estimating import full_information, topdown
+    from das.arrays.known import bounds
     from das.arrays.measuring import measure
     from das.arrays.noisy import Noisy
     from das.arrays.opening import read_noisy
@@ -75,7 +76,7 @@ _LATE = {
     "Plan": "das.model.budget",
     "Schema": "das.model.schema",
     "Spine": "das.model.spine",
-    "bounds": "das.arrays.estimating",
+    "bounds": "das.arrays.known",
     "count": "das.arrays.counting",
     "epsilon": "das.accounting",
     "full_information": "das.arrays.estimating",

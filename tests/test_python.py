@@ -12,7 +12,7 @@ import pytest
 import das
 from das import pipeline
 from das.engine import Progress, Silent
-from das.errors import SpecError, UserError
+from das.errors import InputError, SpecError, UserError
 from das.files.run import truth as truth_file
 from das.files.simulators import census_2010 as simulate_2010
 from das.microdata import expand
@@ -76,6 +76,9 @@ def test_arrays_with_a_seed_are_the_measurements_of_a_run_with_it(seeded: Path) 
 def test_arrays_from_the_frames_of_a_release_give_its_counts(seeded: Path) -> None:
     """Everything that das.read_nmf returns, as arrays: measurements, and the constraints that are exact or bound dwellings."""
     noisy, spine, known = das.read_noisy(seeded)
+    more = das.bounds(noisy.schema, spine, structures=np.zeros((spine.units("Block"), 8), int))
+    with pytest.raises(InputError, match="cannot be put together with the bounds that the measurements have"):
+        das.topdown(noisy, spine, more)
     release = open_release(seeded / "release")
     schema = release.spec.persons.schema
     measured, exact = {}, {}

@@ -168,7 +168,7 @@ def test_a_release_is_estimated_again_from_its_measurements(run: Path) -> None:
     """Full information in memory: the published counts and the unbiased estimates of the release, in every bit but those
     that its files do not keep."""
     noisy, spine, bounds = das.read_noisy(run)
-    assert repr(noisy) == "<Noisy: small, 5 queries, rho = 2, seeded: NOT PRIVATE>"
+    assert repr(noisy) == "<Noisy: small, 5 queries, rho = 2, 1 counted exactly, seeded: NOT PRIVATE>"
     result = das.full_information(noisy, spine, bounds)
     for level, counts in published_of(open_release(run / "release"), ["persons"])["persons"].items():
         assert result.histograms[level].histogram.same_as(counts)
@@ -178,6 +178,24 @@ def test_a_release_is_estimated_again_from_its_measurements(run: Path) -> None:
         assert np.allclose(mine["standard_error"], theirs["standard_error"], rtol=1e-6)
     table = das.read_tables(run, "T0", "Village")
     assert result.histograms["Village"].to_frame("total")["value"].tolist() == table["value"].tolist()
+
+
+def test_a_release_that_is_read_keeps_what_it_knows(run: Path) -> None:
+    """Its exact counts and its ledger come with the measurements, and are met without the third value."""
+    noisy, spine, bounds = das.read_noisy(run)
+    wanted = das.topdown(noisy, spine, bounds)
+    assert das.topdown(noisy, spine).histograms["Village"].histogram.same_as(wanted.histograms["Village"].histogram)
+    totals = wanted.histograms["County"].answer("total")
+    assert noisy.exact["County", "total"].tolist() == totals.tolist()
+    assert (
+        das.topdown(das.Noisy(noisy.schema, noisy.source), spine).histograms["County"].answer("total").tolist()
+        != totals.tolist()
+    )
+    assert sum(e.cost for e in noisy.events) == noisy.plan.cost == 2
+    with pytest.raises(InputError, match="the counts of 'total' at 'County' are not those"):
+        das.topdown(noisy, spine, das.bounds(noisy.schema, spine, {("County", "total"): totals[:, 0] + 1}))
+    with pytest.raises(InputError, match="made with another spine: its Land number 0"):
+        das.topdown(noisy, das.Spine((*spine.levels,), (np.array(["x"]), *spine.codes[1:]), spine.parent))
 
 
 def test_errors_are_those_of_the_file(run: Path) -> None:

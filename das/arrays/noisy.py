@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from das.errors import InputError
 from das.frames import tidy
 from das.model.budget import Plan
+from das.model.constraint import Bounds
 from das.model.ledger import Event
 from das.model.measurement import Measurement, Measurements, MeasurementSource
 from das.model.schema import Schema
@@ -31,7 +32,8 @@ class Noisy:
     ``source`` answers for slices of a level (:class:`das.model.measurement.MeasurementSource`): arrays in memory, or
     files. ``exact`` are counts without noise, by level and query: outside the guarantee. ``events`` are the lines of the
     ledger, one for each query at each level. Measurements of another publisher are without plan and events. ``spine`` are
-    the places that were measured, where that is known: another is refused then.
+    the places that were measured, where that is known: another is refused then. ``bounds`` are what a release that was
+    read bounds beside ``exact``, or together with it; ``None`` where it is ``exact`` alone.
     """
 
     schema: Schema
@@ -41,6 +43,7 @@ class Noisy:
     events: tuple[Event, ...] = ()
     private: bool = True
     spine: Spine | None = None
+    bounds: Mapping[str, Bounds] | None = None
 
     @staticmethod
     def of(

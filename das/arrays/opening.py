@@ -14,9 +14,12 @@ from das.reading import opened
 
 def read_noisy(path: Path | str, *, universe: str = PERSONS.name) -> tuple[Noisy, Spine, dict[str, Bounds]]:
     """The measurements of a run or a release, its spine and its bounds: what :func:`das.topdown` takes, to estimate again
-    or otherwise. The values stay in their files until they are asked for."""
+    or otherwise. The values stay in their files until they are asked for. The measurements have the release's exact counts,
+    bounds and ledger with them, and meet them without the third value, too."""
     release = opened(path)
     of = release.after.universe(universe)
     plan = of.plan if isinstance(of, Planned) else None
-    noisy = Noisy(of.schema, release.source(of), plan=plan, private=release.after.private, spine=release.spine)
-    return noisy, release.spine, release.bounds(of)
+    known = release.bounds(of)
+    noisy = Noisy(of.schema, release.source(of), release.exact(of), plan, release.events(of), release.after.private,
+                  release.spine, known)  # fmt: skip
+    return noisy, release.spine, known

@@ -83,7 +83,7 @@ class LevelEstimates:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Result:
-    """LevelCounts of every level that agree with each other and with the bounds, and the same as records.
+    """Counts of every level that agree with each other and with the bounds, and the same as records.
 
     ``certificates`` say of each level how well it was estimated and rounded; ``estimates`` are there by level, but the
     lowest, where full information was asked for.

@@ -34,10 +34,12 @@ from das.files.release import statement as privacy_statement
 from das.files.release import tables as published_tables
 from das.files.release.estimates import folder_of
 from das.files.run import run_directory
+from das.files.run.ledger import LedgerFile
 from das.geography import bounds as geography
 from das.geography.invariants import known_bounds
 from das.model.areas import Areas
 from das.model.constraint import Bounds, JointTotals
+from das.model.ledger import Event
 from das.model.post_processing import PostProcessing
 from das.model.release import Release
 from das.model.spine import Spine
@@ -97,6 +99,20 @@ class Opened:
         known = [(level, universe.schema.query(name), bound) for level in self.spine.levels
                  for name, (_, bound) in found[level].items() if name not in (*ends, "joint_total")]  # fmt: skip
         return known_bounds(universe.schema, self.spine, known, low_high)
+
+    def exact(self, universe: Universe) -> dict[tuple[str, str], NDArray[np.int64]]:
+        """The counts of queries that are published without noise, ``(units, answers)``, by level and query."""
+        outside = privacy_statement.read(self.folder).outside
+        listed = [(c.level, c.constraint) for c in outside
+                  if (c.universe, c.sign, c.constraint) == (universe.name, "=", c.query)]  # fmt: skip
+        source = self.source(universe)
+        found = {level: source.constraints(level) for level in dict.fromkeys(level for level, _ in listed)}
+        return {(level, query): found[level][query][1] for level, query in listed}
+
+    def events(self, universe: Universe) -> tuple[Event, ...]:
+        """The draws of a universe in the ledger; none where another publisher measured."""
+        attempts = LedgerFile(self.folder / "ledger.jsonl").attempts()
+        return tuple(e for a in attempts if a.universe == universe.name for e in a.events)
 
     def _check_constraints(self, universe: Universe, found: Mapping[str, Mapping[str, object]]) -> None:
         """The constraints that the privacy statement lists are those of the files."""

@@ -79,6 +79,30 @@ def test_what_is_known_of_the_measurements_is_met_without_more_ado(noisy: das.No
     assert len(totals) == 3
 
 
+def test_what_is_known_of_two_sides_is_met_together(noisy: das.Noisy) -> None:
+    """Structures alone leave the total to the noise; with the total that the measurements know they do not."""
+    result = das.topdown(noisy, SPINE, das.bounds(SCHEMA, SPINE, structures=STRUCTURES))
+    assert result.histograms["State"].answer("total").tolist() == [[800]]
+    assert (result.histograms["Block"].answer("home")[STRUCTURES == 0] == 0).all()
+    more = das.bounds(SCHEMA, SPINE, {("County", "total"): [300, 500]})
+    assert das.topdown(noisy, SPINE, more).histograms["County"].answer("total").tolist() == [[300], [500]]
+
+
+@pytest.mark.parametrize(
+    "known, error, said",
+    [
+        (lambda: das.bounds(SCHEMA, SPINE, {("State", "total"): [801]}), InputError, "the counts of 'total' at 'State' are not those"),
+        (lambda: das.bounds(SCHEMA, SPINE, {("County", "total"): [300, 501]}), InputError, "totals of 'County' do not add up to"),
+        (lambda: das.bounds(SCHEMA, SPINE, structures=np.zeros((5, 2), int)), InfeasibleError, "no histogram meets"),
+        (lambda: dict(das.bounds(SCHEMA, SPINE)), InputError, "cannot be put together"),
+        (lambda: 7, InputError, "bounds: this is a int"),
+    ],
+)  # fmt: skip
+def test_what_contradicts_the_measurements_is_refused(known: Any, error: Any, said: str, noisy: das.Noisy) -> None:
+    with pytest.raises(error, match=said):
+        das.topdown(noisy, SPINE, known())
+
+
 class Shifted:
     """A source with something added to every answer."""
 

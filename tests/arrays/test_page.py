@@ -44,6 +44,10 @@ def test_what_the_page_makes_is_what_it_says(names: dict[str, Any]) -> None:
     homes = names["known"]["village"].upper
     assert (homes[:, 2] == 0).all()
     assert names["known"]["island"].total.tolist() == [500, 400]
+    lived_in = names["lived_in"]
+    assert (lived_in[homes == 0] == 0).all()
+    assert (lived_in[names["structures"][:, 1] > 0, 1] >= 1).all()
+    assert lived_in.sum() == 900
     assert names["elsewhere"].read("island", "total", spine).variance.tolist() == [25.0, 25.0]
     assert result.histograms["village"].to_frame("total")["geocode"].tolist() == names["villages"]
 

@@ -1,0 +1,106 @@
+"""What is public of every level, from two hands: what the measurements know, and what is known beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from das.arrays.noisy import Known, Noisy, expect, whole
+from das.errors import InputError
+from das.geography.bounds import lowest
+from das.geography.invariants import KnownQuery, known_bounds
+from das.model.constraint import Bounds
+from das.model.schema import Schema
+from das.model.spine import Spine
+
+REMEDY = "give counts by das.bounds(schema, spine, exact, structures), or leave the bounds out"
+
+
+class KnownBounds(dict[str, Bounds]):
+    """Bounds by level, and what they were made from, so that more can be known: ``exact`` counts and ``structures``."""
+
+    exact: Known
+    structures: ArrayLike | None
+
+
+def bounds(
+    schema: Schema,
+    spine: Spine,
+    exact: Mapping[tuple[str, str], ArrayLike] | None = None,
+    structures: ArrayLike | None = None,
+) -> dict[str, Bounds]:
+    """What each unit of each level may hold, from what is public.
+
+    ``exact``: by level and query, counts that are known: integers ``(units, answers)``, or ``(units,)`` of totals; such
+    as ``noisy.exact``. ``structures`` ``(lowest units, levels of the schema's dwelling)``: housing units in the first
+    column, facilities by type in the others; nobody lives where there is none, and each facility holds somebody.
+
+    Raises:
+        InputError: arrays of another shape, or counts that contradict each other.
+        InfeasibleError: no histogram meets all of it.
+    """
+    for given, kind in ((schema, Schema), (spine, Spine)):
+        expect(given, kind, "bounds", "give a schema, and then a spine")
+    for key in exact or {}:
+        expect(key, tuple, "bounds, exact", 'name a level and a query, such as ("State", "total")')
+    known = [(level, schema.query(q), whole(counts, spine.units(level), schema.query(q).answers, f"bounds, {level}/{q}"))
+             for (level, q), counts in (exact or {}).items()]  # fmt: skip
+    _agree(spine, known)
+    low_high = None
+    if structures is not None:
+        if schema.dwelling is None:
+            raise InputError("structures need a schema that says who lives in one", where="bounds",
+                             remedy="name the schema's attribute of dwelling, or leave them out")  # fmt: skip
+        width = len(schema.attribute(schema.dwelling).levels)
+        low_high = lowest(schema, whole(structures, spine.units(spine.levels[-1]), width, "bounds, structures"))
+    made = KnownBounds(known_bounds(schema, spine, known, low_high))
+    made.exact, made.structures = {(level, q.name): counts for level, q, counts in known}, structures
+    return made
+
+
+def together(noisy: Noisy, spine: Spine, given: Mapping[str, Bounds] | None) -> Mapping[str, Bounds]:
+    """The bounds of every level: what the measurements know, and what is ``given`` beside it.
+
+    Raises:
+        InputError: bounds of other units or cells, or such as contradict what the measurements know.
+        InfeasibleError: no histogram meets both.
+    """
+    schema = noisy.schema
+    if given is None:
+        return bounds(schema, spine, noisy.exact) if noisy.bounds is None else noisy.bounds
+    expect(given, Mapping, "bounds", "give what das.bounds returns")
+    for level in spine.levels:
+        if (
+            level not in given
+            or len(given[level].lower) != spine.units(level)
+            or len(given[level].group) != schema.cells
+        ):
+            raise InputError(f"there are none for the units of {level!r}, or for other cells", where="bounds",
+                             remedy="make them with das.bounds, of the same schema and spine")  # fmt: skip
+    if not noisy.exact and noisy.bounds is None:
+        return given
+    own = bounds(schema, spine, noisy.exact)
+    if (whole_own := own if noisy.bounds is None else noisy.bounds) == given:
+        return given
+    if not isinstance(given, KnownBounds) or whole_own != own:  # what they were made from is not all told
+        raise InputError("these cannot be put together with the bounds that the measurements have of their own",
+                         where="bounds", remedy=REMEDY)  # fmt: skip
+    for key in given.exact.keys() & noisy.exact.keys():
+        if not np.array_equal(given.exact[key], noisy.exact[key]):
+            raise InputError(f"the counts of {key[1]!r} at {key[0]!r} are not those that the measurements have exactly",
+                             where="bounds", remedy="leave these counts out: what the measurements have exactly is met")  # fmt: skip
+    return bounds(schema, spine, {**noisy.exact, **given.exact}, given.structures)
+
+
+def _agree(spine: Spine, known: list[KnownQuery]) -> None:
+    """Totals that are known of two levels add up."""
+    totals = {level: counts[:, 0] for level, query, counts in known if query.name == "total"}
+    lowest_known = max(totals, key=spine.index, default="")
+    for level, counts in totals.items():
+        below = np.zeros(len(counts), dtype=np.int64)
+        np.add.at(below, spine.up(lowest_known, level), totals[lowest_known])
+        if not np.array_equal(below, counts):
+            raise InputError(f"the totals of {lowest_known!r} do not add up to those of {level!r}", where="bounds",
+                             remedy="give counts of one population")  # fmt: skip
