@@ -30,6 +30,7 @@ from das.release.estimating import Outcome
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="no fork on this system")
 KILLS = 50
+LOSSES = 5
 
 SERVER = """
 import json, os, signal, sys, time
@@ -161,7 +162,7 @@ def test_fifty_kills(runner: Runner, world: tuple[Path, Path], tmp_path: Path) -
     rng = random.Random(2020)
     killed = refused = losses = 0
     number = 0
-    while killed < KILLS:
+    while killed < KILLS or (losses < LOSSES and killed < 4 * KILLS):
         number += 1
         out, args = tmp_path / f"run{number}", []
         runner.log.unlink(missing_ok=True)
@@ -193,7 +194,7 @@ def test_fifty_kills(runner: Runner, world: tuple[Path, Path], tmp_path: Path) -
         assert runner(out, "--resume", *(["--accept-spent"] if gone else [])) == 0, runner.said.read_text()
         check_finished(out, runner, world[0])
         shutil.rmtree(out)
-    assert losses >= 5  # the test has met what it is for
+    assert losses >= LOSSES  # the test has met what it is for, on a machine of any speed
     assert refused == losses
 
 

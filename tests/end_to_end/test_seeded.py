@@ -22,7 +22,7 @@ from tests.spec.test_parse import BASE, UNITS
 
 #: Commands that are about no run and no configuration.
 OTHERS = {
-    "init", "data simulate", "data list", "data fetch", "risk posterior", "risk marginal", "risk decision", "risk hierarchical",
+    "init", "account schema", "data simulate", "data list", "data fetch", "risk posterior", "risk marginal", "risk decision", "risk hierarchical",
     "risk changes",
 }  # fmt: skip
 #: Needs an extra, and is asked in its own tests.
