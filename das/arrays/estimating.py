@@ -22,8 +22,8 @@ from das.estimate.collapse import collapse
 from das.estimate.estimator import Array, Estimator
 from das.estimate.family import Family
 from das.estimate.passes import Passes
-from das.model.constraint import Bounds
 from das.model.kinds import PERSONS
+from das.model.level_bounds import LevelBounds
 from das.model.query import Query
 from das.model.schema import Schema
 from das.model.solution import Certificate
@@ -36,7 +36,7 @@ METHODS = ("topdown", "full-information")
 def topdown(
     noisy: Noisy,
     spine: Spine,
-    bounds: Mapping[str, Bounds] | None = None,
+    bounds: Mapping[str, LevelBounds] | None = None,
     method: str | Estimator | Callable[[Family], Array] = "topdown",
     *,
     workers: int = 1,
@@ -83,7 +83,7 @@ def topdown(
 def full_information(
     noisy: Noisy,
     spine: Spine,
-    bounds: Mapping[str, Bounds] | None = None,
+    bounds: Mapping[str, LevelBounds] | None = None,
     *,
     workers: int = 1,
     progress: bool | Progress = False,
@@ -112,7 +112,7 @@ def _estimator(method: str | Estimator | Callable[[Family], Array], noisy: Noisy
     return method  # the descent refuses what is none
 
 
-def _universe(schema: Schema, known: Mapping[str, Bounds]) -> Universe:
+def _universe(schema: Schema, known: Mapping[str, LevelBounds]) -> Universe:
     """With the sums that rounding keeps: the published schemas' own, unless they cross what is known exactly."""
     chain = PERSONS.publication(schema).chain or ()
     if any(b.exact and not _nest(b.group, schema.query(q)) for b in known.values() for q in chain):

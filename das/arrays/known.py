@@ -11,14 +11,15 @@ from das.arrays.noisy import Known, Noisy, expect, whole
 from das.errors import InputError
 from das.geography.bounds import lowest
 from das.geography.invariants import KnownQuery, known_bounds
-from das.model.constraint import Bounds
+from das.model.level_bounds import LevelBounds
+from das.model.limits import Limits, packed
 from das.model.schema import Schema
 from das.model.spine import Spine
 
 REMEDY = "give counts by das.bounds(schema, spine, exact, structures), or leave the bounds out"
 
 
-class KnownBounds(dict[str, Bounds]):
+class KnownBounds(dict[str, LevelBounds]):
     """Bounds by level, and what they were made from, so that more can be known: ``exact`` counts and ``structures``."""
 
     exact: Known
@@ -30,12 +31,14 @@ def bounds(
     spine: Spine,
     exact: Mapping[tuple[str, str], ArrayLike] | None = None,
     structures: ArrayLike | None = None,
-) -> dict[str, Bounds]:
+) -> dict[str, LevelBounds]:
     """What each unit of each level may hold, from what is public.
 
     ``exact``: by level and query, counts that are known: integers ``(units, answers)``, or ``(units,)`` of totals; such
     as ``noisy.exact``. ``structures`` ``(lowest units, levels of the schema's dwelling)``: housing units in the first
     column, facilities by type in the others; nobody lives where there is none, and each facility holds somebody.
+
+    Those of a level are held with equal rows once; ``known["Block"].rows(0, 10)`` has ``lower`` and ``upper`` as arrays.
 
     Raises:
         InputError: arrays of another shape, or counts that contradict each other.
@@ -48,19 +51,21 @@ def bounds(
     known = [(level, schema.query(q), whole(counts, spine.units(level), schema.query(q).answers, f"bounds, {level}/{q}"))
              for (level, q), counts in (exact or {}).items()]  # fmt: skip
     _agree(spine, known)
-    low_high = None
+    limits = None
     if structures is not None:
         if schema.dwelling is None:
             raise InputError("structures need a schema that says who lives in one", where="bounds",
                              remedy="name the schema's attribute of dwelling, or leave them out")  # fmt: skip
         width = len(schema.attribute(schema.dwelling).levels)
-        low_high = lowest(schema, whole(structures, spine.units(spine.levels[-1]), width, "bounds, structures"))
-    made = KnownBounds(known_bounds(schema, spine, known, low_high))
+        rows, row = packed(whole(structures, spine.units(spine.levels[-1]), width, "bounds, structures"))
+        found = lowest(schema, rows)
+        limits = None if found is None else Limits(*found, row)
+    made = KnownBounds(known_bounds(schema, spine, known, limits))
     made.exact, made.structures = {(level, q.name): counts for level, q, counts in known}, structures
     return made
 
 
-def together(noisy: Noisy, spine: Spine, given: Mapping[str, Bounds] | None) -> Mapping[str, Bounds]:
+def together(noisy: Noisy, spine: Spine, given: Mapping[str, LevelBounds] | None) -> Mapping[str, LevelBounds]:
     """The bounds of every level: what the measurements know, and what is ``given`` beside it.
 
     Raises:
@@ -73,8 +78,8 @@ def together(noisy: Noisy, spine: Spine, given: Mapping[str, Bounds] | None) -> 
     expect(given, Mapping, "bounds", "give what das.bounds returns")
     for level in spine.levels:
         if (
-            level not in given
-            or len(given[level].lower) != spine.units(level)
+            not isinstance(given.get(level), LevelBounds)
+            or len(given[level]) != spine.units(level)
             or len(given[level].group) != schema.cells
         ):
             raise InputError(f"there are none for the units of {level!r}, or for other cells", where="bounds",

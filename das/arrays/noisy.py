@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 from das.errors import InputError
 from das.frames import tidy
 from das.model.budget import Plan
-from das.model.constraint import Bounds
 from das.model.ledger import Event
+from das.model.level_bounds import LevelBounds
 from das.model.measurement import Measurement, Measurements, MeasurementSource
 from das.model.schema import Schema
 from das.model.spine import Spine
@@ -43,7 +43,7 @@ class Noisy:
     events: tuple[Event, ...] = ()
     private: bool = True
     spine: Spine | None = None
-    bounds: Mapping[str, Bounds] | None = None
+    bounds: Mapping[str, LevelBounds] | None = None
 
     @staticmethod
     def of(

@@ -5,14 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 from das.arrays.noisy import Noisy
-from das.model.constraint import Bounds
 from das.model.kinds import PERSONS
+from das.model.level_bounds import LevelBounds
 from das.model.spine import Spine
 from das.model.universe import Planned
 from das.reading import opened
 
 
-def read_noisy(path: Path | str, *, universe: str = PERSONS.name) -> tuple[Noisy, Spine, dict[str, Bounds]]:
+def read_noisy(path: Path | str, *, universe: str = PERSONS.name) -> tuple[Noisy, Spine, dict[str, LevelBounds]]:
     """The measurements of a run or a release, its spine and its bounds: what :func:`das.topdown` takes, to estimate again
     or otherwise. The values stay in their files until they are asked for. The measurements have the release's exact counts,
     bounds and ledger with them, and meet them without the third value, too."""

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from das.frames import tidy
 from das.microdata import expand
-from das.model.constraint import Bounds
 from das.model.histogram import Histogram
 from das.model.labels import BESIDE
+from das.model.level_bounds import LevelBounds
 from das.model.not_private import CELL, COLUMN
 from das.model.schema import Schema
 from das.model.solution import Certificates
@@ -92,7 +92,7 @@ class Result:
     schema: Schema
     spine: Spine
     histograms: Mapping[str, LevelCounts]
-    bounds: Mapping[str, Bounds] = field(default_factory=dict)
+    bounds: Mapping[str, LevelBounds] = field(default_factory=dict)
     certificates: Mapping[str, Certificates] = field(default_factory=dict)
     estimates: Mapping[str, LevelEstimates] = field(default_factory=dict)
     private: bool = True

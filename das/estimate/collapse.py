@@ -18,6 +18,7 @@ from das.estimate.information import FromBelow, Information, Unbiased
 from das.estimate.informed import Informed
 from das.estimate.modes import Modes
 from das.model.constraint import Bounds
+from das.model.level_bounds import LevelBounds
 from das.model.measurement import MeasurementSource
 from das.model.query import Query
 from das.model.spine import Spine
@@ -64,7 +65,7 @@ class Collapsed:
 def collapse(
     source: MeasurementSource,
     spine: Spine,
-    bounds: Mapping[str, Bounds],
+    bounds: Mapping[str, LevelBounds],
     universe: Universe,
     pool: Executor | None = None,
     progress: Progress | None = None,
@@ -91,7 +92,7 @@ def collapse(
     information: dict[str, Information] = {}
     for depth in range(len(spine) - 2, -1, -1):
         level, n = spine.levels[depth], len(spine.codes[depth])
-        information[level] = full.own(source, level, modes, queries[level], bounds[level], 0, n, below[level])
+        information[level] = full.own(source, level, modes, queries[level], bounds[level].dense(), 0, n, below[level])
         if depth:
             up = spine.levels[depth - 1]
             below[up] = full.sum_up(modes, information[level], spine.parent[depth], spine.units(up))
@@ -113,7 +114,7 @@ class _Leaves:
 
 
 def _leaves(
-    source: MeasurementSource, spine: Spine, modes: Modes, queries: Mapping[str, Query], bounds: Bounds
+    source: MeasurementSource, spine: Spine, modes: Modes, queries: Mapping[str, Query], bounds: LevelBounds
 ) -> Iterator[_Leaves]:
     level = spine.levels[-1]
     for start, stop in spine.batches(level, sum(q.answers for q in queries.values())):

@@ -22,6 +22,7 @@ from das.estimate.estimator import Estimator
 from das.estimate.family import Family
 from das.model.constraint import Bounds
 from das.model.histogram import Histogram
+from das.model.level_bounds import LevelBounds
 from das.model.measurement import MeasurementSource
 from das.model.release import Release
 from das.model.schema import Schema
@@ -34,7 +35,7 @@ from das.rounding import Margin, descendants, mend, round_estimate
 def topdown(
     source: MeasurementSource,
     spine: Spine,
-    bounds: Mapping[str, Bounds],
+    bounds: Mapping[str, LevelBounds],
     universe: Universe,
     method: Estimator,
     pool: Executor | None = None,
@@ -76,7 +77,7 @@ def topdown(
 def full_information(
     source: MeasurementSource,
     spine: Spine,
-    bounds: Mapping[str, Bounds],
+    bounds: Mapping[str, LevelBounds],
     universe: Universe,
     method: Estimator,
     pool: Executor | None = None,
@@ -114,7 +115,7 @@ class _Task:
 def _tasks(
     source: MeasurementSource,
     spine: Spine,
-    bounds: Mapping[str, Bounds],
+    bounds: Mapping[str, LevelBounds],
     universe: Universe,
     method: Estimator,
     level: str,

@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 from das.estimate.information import support
 from das.estimate.least_squares import LEAST_VARIANCE
 from das.estimate.modes import Modes
-from das.model.constraint import Bounds
+from das.model.level_bounds import LevelBounds
 from das.model.measurement import MeasurementSource
 from das.model.query import Query
 from das.model.schema import Schema
@@ -67,12 +67,12 @@ class LevelMargins:
     name: str
     schema: Schema
     queries: Mapping[str, Query]
-    bounds: Bounds
+    bounds: LevelBounds
     exact: Query | None
 
     @staticmethod
     def of(
-        name: str, schema: Schema, source: MeasurementSource, bounds: Bounds, partition: Query | None = None
+        name: str, schema: Schema, source: MeasurementSource, bounds: LevelBounds, partition: Query | None = None
     ) -> LevelMargins:
         """``partition``: the query of which the bounds' groups are the answers, where these are exact."""
         queries = {q: schema.query(q) for q in source.queries(name)}
@@ -107,7 +107,7 @@ class LevelMargins:
     def _exactly(self, units: NDArray[np.intp]) -> Ints:
         if self.bounds.total is not None and self.exact is not None and self.exact.answers == 1:
             return self.bounds.total[units, None]
-        return self.bounds.lower[units]
+        return self.bounds.limits.some(units)[0]
 
 
 def weights(

@@ -28,7 +28,7 @@ or not. Then each member costs the less of its arcs from :math:`T`, :math:`\sum_
 arc to the demand node, which has no limit: the arcs, that is. The cheaper of the two for each part, with
 :math:`\sum_{d \in s} \sum_{g \in T} l_{dg}` put back, is :math:`f(T)`. By max-flow min-cut all of :math:`y` flows
 if and only if no :math:`\sum_{g \in T} y_g` exceeds it. So a part counts as one unit whose bounds are the sums of its members'
-(:meth:`das.model.constraint.Bounds.by_part`), and a unit alone in its part as itself.
+(:meth:`das.model.level_bounds.LevelBounds.by_part`), and a unit alone in its part as itself.
 """
 
 from __future__ import annotations
@@ -36,10 +36,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
-from numpy.typing import NDArray
 
 from das.errors import InputError
-from das.model.constraint import MOST_GROUPS, Bounds, JointTotals
+from das.model.constraint import MOST_GROUPS, JointTotals
+from das.model.level_bounds import LevelBounds
+from das.model.limits import Ints, Limits, add_up, pieces
 from das.model.schema import Schema
 from das.model.spine import Spine
 
@@ -51,11 +52,11 @@ NO_LIMIT = 1 << 34
 
 def lowest(
     schema: Schema,
-    structures: NDArray[np.int64] | None,
+    structures: Ints | None,
     *,
     housing_units: bool = True,
     group_quarters: bool = True,
-) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
+) -> tuple[Ints, Ints] | None:
     """Lower and upper bounds of the dwelling groups of the lowest units, from their structures.
 
     ``structures`` has shape (units, dwelling levels). ``None`` where nothing bounds the groups: no dwelling
@@ -72,48 +73,45 @@ def lowest(
 
 
 def bounds(
-    schema: Schema,
-    spine: Spine,
-    low_high: tuple[NDArray[np.int64], NDArray[np.int64]] | None,
-    total: NDArray[np.int64] | JointTotals | None,
-    total_level: str | None,
-) -> dict[str, Bounds]:
+    schema: Schema, spine: Spine, limits: Limits | None, total: Ints | JointTotals | None, total_level: str | None
+) -> dict[str, LevelBounds]:
     """Bounds of every level from those of the lowest (see :func:`lowest`; ``None``: no bound) and the known
     totals of ``total_level``, ``(units,)``, or of siblings of that level together."""
-    units = spine.units(spine.levels[-1])
     if schema.dwelling is None:
         group, groups = np.zeros(schema.cells, dtype=np.intp), 1
     else:
         group, groups = schema.level_of(schema.dwelling), len(schema.attribute(schema.dwelling).levels)
-    if low_high is None:
-        lower = np.zeros((units, groups), dtype=np.int64)
-        upper = lower + NO_LIMIT
-    else:
-        lower, upper = low_high
+    if limits is None:
+        limits = unlimited(spine.units(spine.levels[-1]), groups)
     known, joint = _totals_up(spine, total, total_level)
-    out: dict[str, Bounds] = {}
-    reach: NDArray[np.int64] | None = None
+    out: dict[str, LevelBounds] = {}
+    reach: Ints | None = None
     for depth in range(len(spine) - 1, -1, -1):
         level = spine.levels[depth]
         here = known.get(level)
-        keep = reach is not None and here is not None and not _implied(reach, lower, upper, here)
+        keep = reach is not None and here is not None and not _implied(reach, limits, here)
         own = joint if level == total_level else None
-        out[level] = Bounds(group, lower, upper, here, schema.possible, reach if keep else None, own)
+        out[level] = LevelBounds(group, limits, here, schema.possible, reach if keep else None, own)
         if depth:
             n, parent = len(spine.codes[depth - 1]), spine.parent[depth]
             if level == total_level:
                 one = out[level].by_part()
-                reach = _reach(one.lower, one.upper, one.total)
-                reach = None if reach is None else _add_up(reach, _homes(parent, joint), n)
+                reach = _reach_up(one.limits, one.total, _homes(parent, joint), n)
             elif reach is not None:
-                reach = _add_up(reach, parent, n)
-            lower, upper = (_add_up(a, parent, n) for a in (lower, upper))
+                reach = add_up(reach.__getitem__, reach.shape[1], parent, n)
+            limits = limits.add_up(parent, n)
     return {level: out[level] for level in spine.levels}
 
 
+def unlimited(units: int, groups: int) -> Limits:
+    """Limits that are none."""
+    free = np.zeros((1, groups), dtype=np.int64)
+    return Limits(free, free + NO_LIMIT, np.zeros(units, dtype=np.int32))
+
+
 def _totals_up(
-    spine: Spine, total: NDArray[np.int64] | JointTotals | None, level: str | None
-) -> tuple[Mapping[str, NDArray[np.int64]], JointTotals | None]:
+    spine: Spine, total: Ints | JointTotals | None, level: str | None
+) -> tuple[Mapping[str, Ints], JointTotals | None]:
     """The totals of each unit, at the levels where they are known; and those of several units, if there are any."""
     if total is None or level is None:
         return {}, None
@@ -126,12 +124,12 @@ def _totals_up(
     for depth in range(spine.index(level), 0, -1):
         parent = spine.parent[depth]
         home = _homes(parent, joint if spine.levels[depth] == level else None)
-        total = _add_up(total[:, None], home, len(spine.codes[depth - 1]))[:, 0]
+        total = add_up(total[:, None].__getitem__, 1, home, len(spine.codes[depth - 1]))[:, 0]
         known[spine.levels[depth - 1]] = total
     return known, joint
 
 
-def _homes(parent: NDArray[np.int64], joint: JointTotals | None) -> NDArray[np.int64]:
+def _homes(parent: Ints, joint: JointTotals | None) -> Ints:
     """The parent of each unit or, with joint totals, of each part."""
     if joint is None:
         return parent
@@ -142,33 +140,26 @@ def _homes(parent: NDArray[np.int64], joint: JointTotals | None) -> NDArray[np.i
     return home
 
 
-def _subsets(values: NDArray[np.int64]) -> NDArray[np.int64]:
+def _subsets(values: Ints) -> Ints:
     """Sums over every subset of the columns: ``(units, groups) -> (units, 2^groups)``."""
     member = (np.arange(1 << values.shape[1])[:, None] >> np.arange(values.shape[1])) & 1
     return values @ member.T
 
 
-def _reach(
-    lower: NDArray[np.int64], upper: NDArray[np.int64], total: NDArray[np.int64] | None
-) -> NDArray[np.int64] | None:
-    """f(T) of each unit with a known total. ``None`` for more groups than subsets can be listed for: the levels
-    above are then kept shareable by their rounding alone."""
-    if total is None or upper.shape[1] > MOST_GROUPS:
-        return None
+def _reach(lower: Ints, upper: Ints, total: Ints) -> Ints:
+    """f(T) of each unit with a known total."""
     elsewhere = lower.sum(axis=1, keepdims=True) - _subsets(lower)
     return np.minimum(_subsets(upper), total[:, None] - elsewhere)
 
 
-def _implied(
-    reach: NDArray[np.int64], lower: NDArray[np.int64], upper: NDArray[np.int64], total: NDArray[np.int64]
-) -> bool:
-    """True if the unit's own bounds and total already say as much."""
-    own = _reach(lower, upper, total)
-    return own is not None and bool((own <= reach).all())
+def _reach_up(limits: Limits, total: Ints | None, home: Ints, homes: int) -> Ints | None:
+    """The sums of f(T). ``None`` for more groups than subsets can be listed for: the levels above are then kept
+    shareable by their rounding alone."""
+    if total is None or limits.groups > MOST_GROUPS:
+        return None
+    return add_up(lambda keep: _reach(*limits.some(keep), total[keep]), 1 << limits.groups, home, homes)
 
 
-def _add_up(values: NDArray[np.int64], parent: NDArray[np.int64], parents: int) -> NDArray[np.int64]:
-    if (np.diff(parent) < 0).any():  # parts need not be in the order of their parents
-        order = np.argsort(parent, kind="stable")
-        values, parent = values[order], parent[order]
-    return np.add.reduceat(values, np.searchsorted(parent, np.arange(parents)), axis=0)
+def _implied(reach: Ints, limits: Limits, total: Ints) -> bool:
+    """True if the units' own bounds and totals already say as much."""
+    return all((_reach(*limits.some(here), total[here]) <= reach[here]).all() for here in pieces(*reach.shape))

@@ -21,16 +21,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from das.errors import InputError
-from das.geography.bounds import NO_LIMIT, bounds
-from das.model.constraint import Bounds
+from das.geography.bounds import bounds, unlimited
+from das.model.level_bounds import LevelBounds
+from das.model.limits import Ints, Limits, add_up
 from das.model.query import Query
 from das.model.schema import Schema
 from das.model.spine import Spine
 
-Ints = NDArray[np.int64]
 KnownQuery = tuple[str, Query, Ints]
 
 
@@ -39,19 +38,18 @@ def crossing(queries: Sequence[Query]) -> tuple[Query, Query] | None:
     return next(((a, b) for i, a in enumerate(queries) for b in queries[:i] if not (a.sums(b) or b.sums(a))), None)
 
 
-def exact_bounds(schema: Schema, spine: Spine, known: Sequence[KnownQuery]) -> dict[str, Bounds]:
+def exact_bounds(schema: Schema, spine: Spine, known: Sequence[KnownQuery]) -> dict[str, LevelBounds]:
     """``known``: level, query, and its answers ``(units, answers)``. Raises :class:`InputError` where queries cross, or
     what is known of one contradicts another."""
     if (odd := crossing([q for _, q, _ in known])) is not None:
         raise InputError(f"{odd[0].name!r} and {odd[1].name!r} are both known, and cross", where="constraints")
-    out: dict[str, Bounds] = {}
+    out: dict[str, LevelBounds] = {}
     finest: tuple[Query, Ints] | None = None
     for depth in range(len(spine) - 1, -1, -1):
         level, units = spine.levels[depth], len(spine.codes[depth])
         if finest is not None:
-            values = np.zeros((units, finest[0].answers), dtype=np.int64)
-            np.add.at(values, spine.parent[depth + 1], finest[1])
-            finest = finest[0], values
+            query, values = finest
+            finest = query, add_up(values.__getitem__, query.answers, spine.parent[depth + 1], units)
         for query, values in [(q, v) for lv, q, v in known if lv == level]:
             if finest is None:
                 finest = query, values
@@ -66,18 +64,18 @@ def exact_bounds(schema: Schema, spine: Spine, known: Sequence[KnownQuery]) -> d
 
 
 def known_bounds(
-    schema: Schema, spine: Spine, known: Sequence[KnownQuery], low_high: tuple[Ints, Ints] | None = None
-) -> dict[str, Bounds]:
+    schema: Schema, spine: Spine, known: Sequence[KnownQuery], limits: Limits | None = None
+) -> dict[str, LevelBounds]:
     """Bounds of every level from all that is known: counts of queries, and bounds on the dwellings of the lowest units
     (:func:`das.geography.bounds.lowest`), beside which only totals can be: those of the lowest level, for those above are
     their sums. Raises :class:`InputError`."""
     if any(query.name != "total" for _, query, _ in known):
-        if low_high is not None:
+        if limits is not None:
             raise InputError("beside bounds on dwellings only totals can be known exactly", where="constraints")
         return exact_bounds(schema, spine, known)
     totals = {level: counts[:, 0] for level, _, counts in known}
     lowest = max(totals, key=spine.index, default=None)
-    return bounds(schema, spine, low_high, None if lowest is None else totals[lowest], lowest)
+    return bounds(schema, spine, limits, None if lowest is None else totals[lowest], lowest)
 
 
 def _summed(fine: tuple[Query, Ints], coarse: Query) -> Ints:
@@ -88,9 +86,8 @@ def _summed(fine: tuple[Query, Ints], coarse: Query) -> Ints:
     return out.T
 
 
-def _at(schema: Schema, units: int, known: tuple[Query, Ints] | None) -> Bounds:
+def _at(schema: Schema, units: int, known: tuple[Query, Ints] | None) -> LevelBounds:
     if known is None:
-        free = np.zeros((units, 1), dtype=np.int64)
-        return Bounds(np.zeros(schema.cells, dtype=np.intp), free, free + NO_LIMIT, None, schema.possible)
+        return LevelBounds(np.zeros(schema.cells, dtype=np.intp), unlimited(units, 1), None, schema.possible)
     query, values = known
-    return Bounds(query.index, values, values, values.sum(axis=1), schema.possible, exact=True)
+    return LevelBounds(query.index, Limits.of(values, values), values.sum(axis=1), schema.possible, exact=True)

@@ -15,7 +15,6 @@ In place of dwelling groups the partition may be the answers of a query that is 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,7 +24,7 @@ from numpy.typing import NDArray
 from das.errors import InfeasibleError, InputError
 from das.model.codes import Codes, characters, of_characters, text
 from das.model.frozen import Frozen
-from das.model.spine import Spine
+from das.model.limits import Ints, Keep
 
 #: Subsets of the groups are listed up to this many groups.
 MOST_GROUPS = 10
@@ -86,7 +85,12 @@ class JointTotals(Frozen):
         np.add.at(out, self.part, values)
         return out
 
-    def some(self, keep: slice | NDArray[np.bool_] | NDArray[np.intp]) -> JointTotals:
+    def check_whole(self, start: int, stop: int) -> None:
+        """Raises :class:`ValueError` if units ``start:stop`` and others are in one part."""
+        if np.isin(self.part, self.part[start:stop]).sum() != stop - start:
+            raise ValueError(f"units {start} to {stop} split a part with a joint total")
+
+    def some(self, keep: Keep) -> JointTotals:
         """The parts of some of the units: of whole parts, or of parts whose other units hold nobody."""
         number, part = np.unique(self.part[keep], return_inverse=True)
         return JointTotals(part, self.total[number])
@@ -94,7 +98,8 @@ class JointTotals(Frozen):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Bounds(Frozen):
-    """All constraints of one level, resolved to arrays.
+    """All constraints of some units of one level, resolved to arrays: what estimation and rounding compute with. Those
+    of a whole level are :class:`das.model.level_bounds.LevelBounds`.
 
     ``group``: the dwelling group of each cell, ``(cells,)``. ``lower``, ``upper``: ``(units, groups)``.
     ``total``: ``(units,)`` where the total of each unit is known, else ``None``; ``joint``: where those of several
@@ -118,42 +123,23 @@ class Bounds(Frozen):
     def __post_init__(self) -> None:
         if self.lower.shape != self.upper.shape or self.group.shape != self.possible.shape:
             raise InputError("bounds of different shapes", where="bounds")
-        bad = (self.lower > self.upper).any(axis=1)
-        if self.total is not None:
-            bad |= _beyond(self.lower, self.total, self.upper)
-        if self.joint is not None:
-            low, high = self.joint.sums(self.lower), self.joint.sums(self.upper)
-            bad |= _beyond(low, self.joint.total, high)[self.joint.part]
-        if bad.any():
-            unit = int(np.flatnonzero(bad)[0])
-            raise InfeasibleError(
-                f"no histogram meets the constraints of unit number {unit} ({int(bad.sum())} such units)",
-                where="constraints",
-                remedy="compare its total with its facilities and housing units",
-            )
+        bad: NDArray[np.bool_] = np.any(self.lower > self.upper, axis=1)
+        check_feasible(bad, self.lower.sum(axis=1), self.upper.sum(axis=1), self.total, self.joint)
 
     def __repr__(self) -> str:
-        known = "totals known" if self.total is not None else "joint totals known" if self.joint is not None else "no total known"  # fmt: skip
-        return f"<Bounds: {len(self.lower):,} units, {self.groups} groups, {known}>"
+        return f"<Bounds: {len(self.lower):,} units, {self.groups} groups, {known_in_words(self.total, self.joint)}>"
 
     @property
     def groups(self) -> int:
         return self.lower.shape[1]
 
-    @property
-    def known(self) -> bool:
-        """True if totals are known, of each unit or of several together."""
-        return self.total is not None or self.joint is not None
-
     def rows(self, start: int, stop: int) -> Bounds:
         """Those of the units ``start:stop``, which split no part."""
         if self.joint is not None:
-            inside = np.isin(self.joint.part, self.joint.part[start:stop])
-            if inside.sum() != stop - start:
-                raise ValueError(f"units {start} to {stop} split a part with a joint total")
+            self.joint.check_whole(start, stop)
         return self.some(slice(start, stop))
 
-    def some(self, keep: slice | NDArray[np.bool_] | NDArray[np.intp]) -> Bounds:
+    def some(self, keep: Keep) -> Bounds:
         """Those of some units; the others of a part with a joint total, if any, must hold nobody."""
         return Bounds(
             self.group,
@@ -165,11 +151,6 @@ class Bounds(Frozen):
             None if self.joint is None else self.joint.some(keep),
             self.exact,
         )
-
-    @staticmethod
-    def subtree(bounds: Mapping[str, Bounds], spine: Spine, level: str, unit: int) -> dict[str, Bounds]:
-        """Those of a unit of ``level`` and of everything below it, numbered as in :meth:`das.model.spine.Spine.subtree`."""
-        return {here: bounds[here].rows(*ends) for here, ends in spine.extent(level, unit).items()}
 
     def excess(self, held: NDArray[Any]) -> NDArray[np.float64]:
         """How far sums ``held`` ``(units, groups)`` over each subset of the groups exceed its reach, ``(units, 2^groups)``."""
@@ -189,6 +170,22 @@ class Bounds(Frozen):
         return Bounds(self.group, low, high, self.joint.total, self.possible)
 
 
-def _beyond(lower: NDArray[np.int64], total: NDArray[np.int64], upper: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Where bounds on groups leave no way to a total."""
-    return (lower.sum(axis=1) > total) | (upper.sum(axis=1) < total)
+def check_feasible(
+    bad: NDArray[np.bool_], low: Ints, high: Ints, total: Ints | None, joint: JointTotals | None
+) -> None:
+    """Of units ``(units,)``: where a lower bound is above the upper one, the sums of the lower bounds of all groups and of
+    the upper ones, and the totals. Raises :class:`InfeasibleError` that names the first unit with no way to meet them."""
+    if total is not None:
+        bad = bad | (low > total) | (high < total)
+    if joint is not None:
+        bad = bad | ((joint.sums(low) > joint.total) | (joint.sums(high) < joint.total))[joint.part]
+    if bad.any():
+        raise InfeasibleError(
+            f"no histogram meets the constraints of unit number {int(np.argmax(bad))} ({int(bad.sum())} such units)",
+            where="constraints",
+            remedy="compare its total with its facilities and housing units",
+        )
+
+
+def known_in_words(total: Ints | None, joint: JointTotals | None) -> str:
+    return "totals known" if total is not None else "joint totals known" if joint is not None else "no total known"

@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from das.errors import PrivacyError
-from das.model.constraint import Bounds
 from das.model.frozen import Frozen
 from das.model.histogram import Histogram
+from das.model.level_bounds import LevelBounds
+from das.model.limits import pieces
 from das.model.solution import Certificates
 from das.model.spine import Spine
 
@@ -22,7 +23,7 @@ class Release(Frozen):
 
     spine: Spine
     histograms: Mapping[str, Histogram]
-    bounds: Mapping[str, Bounds]
+    bounds: Mapping[str, LevelBounds]
     certificates: Mapping[str, Certificates] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -37,13 +38,15 @@ class Release(Frozen):
             self._check_bounds(level, h, self.bounds[level])
 
     @staticmethod
-    def _check_bounds(level: str, h: Histogram, b: Bounds) -> None:
+    def _check_bounds(level: str, h: Histogram, b: LevelBounds) -> None:
         if not b.possible[h.cell].all():
             raise PrivacyError("a structural zero is not zero", where=level)
-        held = np.zeros((h.units, b.groups), dtype=np.int64)
-        np.add.at(held, (h.unit, b.group[h.cell]), h.count)
-        if (held < b.lower).any() or (held > b.upper).any():
-            raise PrivacyError("a bound on a dwelling group is broken", where=level)
+        for here in pieces(h.units, b.groups):
+            part, (lower, upper) = h.rows(here.start, here.stop), b.limits.some(here)
+            held = np.zeros(lower.shape, dtype=np.int64)
+            np.add.at(held, (part.unit, b.group[part.cell]), part.count)
+            if (held < lower).any() or (held > upper).any():
+                raise PrivacyError("a bound on a dwelling group is broken", where=level)
         if b.total is not None and not np.array_equal(h.totals(), b.total):
             raise PrivacyError("a total that is invariant is not met", where=level)
         if b.joint is not None and not np.array_equal(b.joint.sums(h.totals()), b.joint.total):

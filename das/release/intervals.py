@@ -18,7 +18,7 @@ from das.estimate import margins
 from das.estimate.margins import UNKNOWN, LevelMargins
 from das.files.measurements.nmf_reader import NmfReader
 from das.files.release.estimates import EstimateReader, folder_of
-from das.model.constraint import Bounds
+from das.model.level_bounds import LevelBounds
 from das.model.query import Query
 from das.model.universe import Universe
 from das.release.post import Opened
@@ -88,7 +88,7 @@ class Intervals:
             )
         return self._levels[level]
 
-    def _partition(self, bounds: Bounds) -> Query | None:
+    def _partition(self, bounds: LevelBounds) -> Query | None:
         """The query that is known exactly, where one is: the bounds' groups are its answers."""
         if not bounds.exact:
             return None
@@ -101,7 +101,7 @@ class Intervals:
         return self.release.source(self.universe)
 
     @cached_property
-    def _bounds(self) -> Mapping[str, Bounds]:
+    def _bounds(self) -> Mapping[str, LevelBounds]:
         return self.release.bounds(self.universe)
 
     @cached_property

@@ -38,8 +38,10 @@ from das.files.run.ledger import LedgerFile
 from das.geography import bounds as geography
 from das.geography.invariants import known_bounds
 from das.model.areas import Areas
-from das.model.constraint import Bounds, JointTotals
+from das.model.constraint import JointTotals
 from das.model.ledger import Event
+from das.model.level_bounds import LevelBounds
+from das.model.limits import Limits
 from das.model.post_processing import PostProcessing
 from das.model.release import Release
 from das.model.spine import Spine
@@ -82,7 +84,7 @@ class Opened:
             return {}
         return dict(privacy_statement.read(self.folder).assigned_of(universe))
 
-    def bounds(self, universe: Universe) -> dict[str, Bounds]:
+    def bounds(self, universe: Universe) -> dict[str, LevelBounds]:
         """From the constraint rows of the noisy measurement files."""
         reader = self.source(universe)
         found = {level: reader.constraints(level) for level in self.spine.levels}
@@ -90,15 +92,15 @@ class Opened:
         lowest = found[self.spine.levels[-1]]
         dwelling = f"{universe.schema.dwelling}_total"
         ends = (f"{dwelling}_lb", f"{dwelling}_ub")
-        low_high = (lowest[ends[0]][1], lowest[ends[1]][1]) if ends[0] in lowest else None
+        limits = Limits.of(lowest[ends[0]][1], lowest[ends[1]][1]) if ends[0] in lowest else None
         totals = [level for level in self.spine.levels if found[level].keys() & {"total", "joint_total"}]
         if totals and "total" not in found[level := totals[-1]]:
             codes = self.spine.codes[self.spine.index(level)]
             joint = JointTotals.of_places(codes, found[level]["joint_total"][1][:, 0])
-            return geography.bounds(universe.schema, self.spine, low_high, joint, level)
+            return geography.bounds(universe.schema, self.spine, limits, joint, level)
         known = [(level, universe.schema.query(name), bound) for level in self.spine.levels
                  for name, (_, bound) in found[level].items() if name not in (*ends, "joint_total")]  # fmt: skip
-        return known_bounds(universe.schema, self.spine, known, low_high)
+        return known_bounds(universe.schema, self.spine, known, limits)
 
     def exact(self, universe: Universe) -> dict[tuple[str, str], NDArray[np.int64]]:
         """The counts of queries that are published without noise, ``(units, answers)``, by level and query."""

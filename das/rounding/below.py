@@ -8,11 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from das.model.constraint import MOST_GROUPS, Bounds
+from das.model.level_bounds import LevelBounds
 from das.model.spine import Spine
 
 
 def descendants(
-    spine: Spine, bounds: Mapping[str, Bounds], level: str, start: int, stop: int
+    spine: Spine, bounds: Mapping[str, LevelBounds], level: str, start: int, stop: int
 ) -> tuple[NDArray[np.int64], Bounds] | None:
     """As :func:`below`; also ``None`` where the units' own bounds and totals say as much."""
     if bounds[level].exact or (bounds[level].reach is None and bounds[level].groups <= MOST_GROUPS):
@@ -21,7 +22,7 @@ def descendants(
 
 
 def below(
-    spine: Spine, bounds: Mapping[str, Bounds], level: str, start: int, stop: int
+    spine: Spine, bounds: Mapping[str, LevelBounds], level: str, start: int, stop: int
 ) -> tuple[NDArray[np.int64], Bounds] | None:
     """The units with known totals, or parts with joint totals, under units ``start:stop`` of ``level``: whose each is
     (from 0, increasing), and their bounds. ``None`` at and below the lowest level with known totals."""

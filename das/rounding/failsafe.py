@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 from das.errors import InfeasibleError
 from das.model.constraint import MOST_GROUPS, Bounds
 from das.model.histogram import Histogram
+from das.model.level_bounds import LevelBounds
 from das.model.schema import Schema
 from das.model.solution import Certificate
 from das.model.spine import Spine
@@ -37,7 +38,7 @@ Ints = NDArray[np.int64]
 
 
 def mend(
-    schema: Schema, spine: Spine, bounds: Mapping[str, Bounds], published: Mapping[str, Histogram], level: str
+    schema: Schema, spine: Spine, bounds: Mapping[str, LevelBounds], published: Mapping[str, Histogram], level: str
 ) -> tuple[dict[str, Histogram], Certificate]:
     """``published`` (the levels from the root to ``level``) with the least changes that let every unit of ``level`` be
     shared out among its descendants; and how many units and persons that took.
@@ -80,16 +81,17 @@ def _held(h: Histogram, bounds: Bounds) -> Ints:
     return out
 
 
-def _suspects(h: Histogram, bounds: Bounds) -> list[int]:
+def _suspects(h: Histogram, bounds: LevelBounds) -> list[int]:
     """Units that may not be shared out. Within their own bounds and the reach of every subset of groups they can be
     (max-flow min-cut), and with all known sums (:mod:`das.geography.invariants`); where subsets are not listed, only a flow can tell."""
     if bounds.exact:
         return []
     if bounds.groups > MOST_GROUPS:
         return list(range(h.units))
-    held = _held(h, bounds)
-    bad = (held < bounds.lower).any(axis=1) | (held > bounds.upper).any(axis=1)
-    return np.flatnonzero(bad | (bounds.excess(held) > 0).any(axis=1)).tolist()
+    own = bounds.dense()
+    held = _held(h, own)
+    bad = (held < own.lower).any(axis=1) | (held > own.upper).any(axis=1)
+    return np.flatnonzero(bad | (own.excess(held) > 0).any(axis=1)).tolist()
 
 
 def _changed(row: Histogram, moves: Ints, schema: Schema, bounds: Bounds) -> tuple[Ints, Ints]:

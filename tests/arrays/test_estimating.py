@@ -318,7 +318,7 @@ def test_what_a_notebook_shows_is_a_line(noisy: das.Noisy) -> None:
         SCHEMA.query("home"),
     ]
     assert [repr(thing) for thing in shown[4:]] == [
-        "<Bounds: 5 units, 2 groups, no total known>", "<Bounds: 1 units, 2 groups, totals known>",
+        "<LevelBounds: 5 units, 2 groups, no total known>", "<LevelBounds: 1 units, 2 groups, totals known>",
         "<Measurement: 'home' at Block, 5 units x 2 answers>", "<Query 'home': 2 answers>",
     ]  # fmt: skip
     assert all(len(repr(thing)) < 120 for thing in shown)

@@ -41,7 +41,7 @@ def test_what_the_page_makes_is_what_it_says(names: dict[str, Any]) -> None:
     assert 0 < names["low"] <= names["high"] < 10
     assert names["mine"].histograms["country"].answer("total").item() == 900
     assert repr(names["truth"]) == "<Counted: confidential>"
-    homes = names["known"]["village"].upper
+    homes = names["known"]["village"].dense().upper
     assert (homes[:, 2] == 0).all()
     assert names["known"]["island"].total.tolist() == [500, 400]
     lived_in = names["lived_in"]

@@ -15,8 +15,8 @@ from das.estimate import information as full
 from das.estimate.collapse import Collapsed, collapse
 from das.estimate.information import Unbiased
 from das.estimate.modes import Modes
-from das.model.constraint import Bounds
 from das.model.grouping import Grouping
+from das.model.level_bounds import LevelBounds
 from das.model.mechanisms import DISCRETE_GAUSSIAN
 from das.model.query import Query
 from das.model.schema import PL94, Attribute, Schema
@@ -141,13 +141,15 @@ class Passes:
         return self.known.modes
 
 
-def passes(world: World, held: Held, bounds: Mapping[str, Bounds]) -> Passes:
+def passes(world: World, held: Held, bounds: Mapping[str, LevelBounds]) -> Passes:
     """Up the tree and down; and one step further, to its lowest level."""
     source, spine = memory(held), world.spine
     known = collapse(source, spine, bounds, world.universe())
     unbiased = dict(known.down())
     above, lowest = spine.levels[-2:]
-    leaves = full.own(source, lowest, known.modes, known.queries[lowest], bounds[lowest], 0, spine.units(lowest))
+    leaves = full.own(
+        source, lowest, known.modes, known.queries[lowest], bounds[lowest].dense(), 0, spine.units(lowest)
+    )
     unbiased[lowest] = full.descend(known.modes, leaves, spine.parent[-1], unbiased[above], known.below[above],
                                     known.information[above].support)  # fmt: skip
     return Passes(known, unbiased)
@@ -195,10 +197,10 @@ def membership(spine: Spine, level: str) -> Array:
     return (home[None, :] == np.arange(spine.units(level))[:, None]).astype(float)
 
 
-def gls(world: World, held: Held, bounds: Mapping[str, Bounds]) -> DenseGls:
+def gls(world: World, held: Held, bounds: Mapping[str, LevelBounds]) -> DenseGls:
     """Least squares over all leaf cells that bounds allow, with known totals as equations (a KKT system)."""
     schema, spine = world.schema, world.spine
-    lowest = bounds[spine.levels[-1]]
+    lowest = bounds[spine.levels[-1]].dense()
     free = np.flatnonzero(((lowest.upper[:, lowest.group] > 0) & lowest.possible).ravel())
     size = spine.units(spine.levels[-1]) * schema.cells
     normal, rhs = np.zeros((size, size)), np.zeros(size)
@@ -294,7 +296,7 @@ def test_where_a_support_is_empty_nothing_is_said_and_nothing_spoilt() -> None:
     rng = np.random.default_rng(3)
     world = random_world(rng, SMALL, random_spine(rng, 3, 4), empty=1.0, facilities=0.2)
     held, bounds = measured(world, rng), world.bounds()
-    lowest = bounds[world.spine.levels[-1]]
+    lowest = bounds[world.spine.levels[-1]].dense()
     nobody = ~(lowest.upper > 0).any(axis=1)
     assert nobody.any()
     assert not nobody.all()

@@ -33,7 +33,7 @@ def test_a_root_without_a_known_total_keeps_the_unbiased_one(seed: int) -> None:
     source = world.measured(rng, QUERIES, lambda level, q: VARIANCE[q])
     known = collapse(source, spine, bounds, world.universe())
     value, error = next((v, e) for level, q, v, e in known.unbiased() if (level, q.name) == ("L0", "total"))
-    (root,) = families(source, PL94, "L0", None, spine.children("L0"), bounds["L0"])
+    (root,) = families(source, PL94, "L0", None, spine.children("L0"), bounds["L0"].dense())
     method = known.estimator(passes(spine, [["total"], QUERIES[1:]]))
     x = estimated(root, method.part("L0", 0, 1)).x.sum()
     assert abs(x - value[0, 0]) < 0.2

@@ -12,8 +12,9 @@ from scipy.stats import binom
 from das.estimate import margins
 from das.estimate.margins import UNKNOWN, LevelMargins
 from das.geography.invariants import exact_bounds
-from das.model.constraint import Bounds
 from das.model.grouping import Grouping
+from das.model.level_bounds import LevelBounds
+from das.model.limits import Limits
 from das.model.mechanism import Mechanism
 from das.model.mechanisms import DISCRETE_GAUSSIAN, GEOMETRIC, MECHANISMS
 from das.model.query import Query
@@ -45,7 +46,7 @@ CASES = {
 }
 
 
-def known(world: World, exact: str | None) -> tuple[dict[str, Bounds], Query | None]:
+def known(world: World, exact: str | None) -> tuple[dict[str, LevelBounds], Query | None]:
     if exact is None or exact == "total":
         return world.bounds(exact and world.spine.levels[-1]), None
     query, lowest = world.schema.query(exact), world.spine.levels[-1]
@@ -75,7 +76,7 @@ def some_columns(schema: Schema, rng: np.random.Generator) -> NDArray[np.bool_]:
 def oracle(level: LevelMargins, held: Held, columns: NDArray[np.bool_], unit: int) -> tuple[Array, Array]:
     """One unit: a KKT system over the cells that it may hold, by a pseudo-inverse; a column is determined if it is in the
     row space of everything together."""
-    schema, bounds = level.schema, level.bounds
+    schema, bounds = level.schema, level.bounds.dense()
     free = np.array(bounds.possible) if bounds.exact else (bounds.upper[unit, bounds.group] > 0) & bounds.possible
     rows, rhs, sigma_sq = [np.zeros((0, schema.cells))], [np.zeros(0)], [np.zeros(0)]
     for name, query in level.queries.items():
@@ -201,7 +202,7 @@ def test_intervals_cover_as_they_say_and_another_sigma_would_be_noticed(mechanis
             np.full(n, mechanism.variance(s)),
         )
     free = np.zeros((n, 3), dtype=np.int64)
-    bounds = Bounds(SMALL.level_of("home"), free, free + 10**6, None, SMALL.possible)
+    bounds = LevelBounds(SMALL.level_of("home"), Limits.of(free, free + 10**6), None, SMALL.possible)
     level = LevelMargins.of("L", SMALL, memory(held), bounds)
     columns = np.vstack([dense(SMALL, SMALL.query(q)) for q in ("total", "age", "home * race", "race")]).astype(bool)
     value, error = level.read(memory(held), columns, 0, n)

@@ -107,7 +107,7 @@ def test_a_level_in_one_pass_is_its_non_negative_least_squares(seed: int, total_
     world = family(seed)
     rng = np.random.default_rng(seed)
     source = world.measured(rng, QUERIES, lambda _, q: {"total": 1.0, "detailed": 30.0}.get(q, 8.0))
-    bounds = world.bounds(total_level)["L1"]
+    bounds = world.bounds(total_level)["L1"].dense()
     x = children(world, source, method(QUERIES, accuracy=1e-9), bounds)
     gram, rhs = np.zeros((SMALL.cells, SMALL.cells)), np.zeros(x.shape)
     for name in QUERIES:
@@ -130,7 +130,7 @@ def test_a_level_in_one_pass_is_its_non_negative_least_squares(seed: int, total_
 def test_the_root_is_its_non_negative_least_squares() -> None:
     world = family(3)
     source = world.measured(np.random.default_rng(1), QUERIES, 20.0)
-    bounds = world.bounds()["L0"]
+    bounds = world.bounds()["L0"].dense()
     (e,) = estimates(world, "L0", source, method(QUERIES, accuracy=1e-9), bounds, None)
     gram, rhs = normal_equations([(SMALL.query(q).index[e.cell], *held(source, "L0", q)) for q in QUERIES])
     rows = (bounds.group[e.cell] == np.arange(bounds.groups)[:, None]).astype(float)
@@ -150,7 +150,7 @@ def test_a_redistricting_family_is_within_a_hundredth_of_a_person_of_clarabel() 
     world = family(4, PL94, size=120.0)
     source = world.measured(np.random.default_rng(2), list(share), lambda _, q: 4097 / (rho * share[q]))
     names = tuple(share)
-    bounds = geography.bounds(PL94, world.spine, None, None, None)["L1"]
+    bounds = geography.bounds(PL94, world.spine, None, None, None)["L1"].dense()
     x = children(world, source, method(names), bounds)
     cell = np.flatnonzero(world.truth["L0"].dense()[0])
     gram, rhs = normal_equations([(PL94.query(q).index[cell], *held(source, "L1", q)) for q in names])
@@ -170,7 +170,7 @@ def test_a_later_pass_keeps_the_answers_of_an_earlier_one(first: str, tolerance:
     for seed in range(5):
         world = family(seed)
         source = world.measured(np.random.default_rng(seed), ["total", "home", "age", "detailed"], 25.0)
-        bounds, query = world.bounds()["L1"], SMALL.query(first)
+        bounds, query = world.bounds()["L1"].dense(), SMALL.query(first)
         alone = query.answer(children(world, source, method((first,)), bounds))
         kept = query.answer(children(world, source, method((first,), ("detailed",), tolerance=tolerance), bounds))
         free = query.answer(children(world, source, method(("detailed",)), bounds))
@@ -183,7 +183,7 @@ def test_known_totals_need_no_pass() -> None:
     """Where totals are known, measuring them first changes nothing."""
     world = family(1)
     source = world.measured(np.random.default_rng(0), QUERIES, 25.0)
-    bounds = world.bounds("L1")["L1"]
+    bounds = world.bounds("L1")["L1"].dense()
     rest = QUERIES[1:]
     with_pass = children(world, source, method(("total",), rest), bounds)
     assert np.array_equal(with_pass, children(world, source, method(rest), bounds))
@@ -210,7 +210,7 @@ def test_an_estimate_stays_within_reach_of_what_lies_below(names: tuple[tuple[st
             if (reach := bounds[level].reach) is None:
                 continue
             parents = None if level == "L0" else world.truth["L0"]
-            for e in estimates(world, level, source, passes(world.spine, names), bounds[level], parents):
+            for e in estimates(world, level, source, passes(world.spine, names), bounds[level].dense(), parents):
                 group = bounds[level].group[e.cell]
                 for subset in range(1, 7):
                     held = e.x[:, (subset >> group) & 1 == 1].sum(axis=1)
@@ -265,7 +265,7 @@ def test_an_empty_parent_has_empty_children() -> None:
     world = family(2)
     source = world.measured(np.random.default_rng(0), QUERIES, 4.0)
     nobody = Histogram.of(1, SMALL.cells, *(np.zeros(0, dtype=np.int64),) * 3)
-    (e,) = estimates(world, "L1", source, method(QUERIES), world.bounds()["L1"], nobody)
+    (e,) = estimates(world, "L1", source, method(QUERIES), world.bounds()["L1"].dense(), nobody)
     assert e.x.shape == (4, 0)
 
 
@@ -286,7 +286,7 @@ def test_units_of_different_precision() -> None:
     world = family(6, PLAIN, size=30.0)
     names = ("total", "race", "detailed")
     source = with_variances(world.measured(np.random.default_rng(3), names, 9.0), "L1", {0: 0.1, 2: 7.0})
-    x = children(world, source, method(names, accuracy=1e-9), world.bounds()["L1"])
+    x = children(world, source, method(names, accuracy=1e-9), world.bounds()["L1"].dense())
     cell = np.arange(PLAIN.cells)
     gram, rhs = normal_equations([(PLAIN.query(q).index[cell], *held(source, "L1", q)) for q in names])
     assert gram.ndim == 3
@@ -303,7 +303,7 @@ def test_a_unit_that_was_not_measured_takes_the_rest(names: tuple[tuple[str, ...
     wrong = [replace(m, values=np.where(np.arange(len(m.values))[:, None] == 1, 777, m.values))
              for (level, _), m in source.held.items() if level == "L1"]  # fmt: skip
     source = with_variances(Measurements.of(wrong), "L1", {1: np.inf})
-    x = children(world, source, method(*names), world.bounds()["L1"])
+    x = children(world, source, method(*names), world.bounds()["L1"].dense())
     assert np.abs(x - world.truth["L1"].dense()).max() < 0.2
 
 

@@ -13,9 +13,11 @@ from das.estimate.descent import topdown
 from das.estimate.estimator import Estimator
 from das.estimate.passes import Passes
 from das.geography import bounds as geography
-from das.model.constraint import Bounds, JointTotals
+from das.model.constraint import JointTotals
 from das.model.histogram import Histogram
 from das.model.kinds import PERSONS
+from das.model.level_bounds import LevelBounds
+from das.model.limits import Limits
 from das.model.measurement import Measurement, Measurements, MeasurementSource
 from das.model.release import Release
 from das.model.schema import E2E_1940, PL94, Attribute, Schema
@@ -56,15 +58,17 @@ class World:
 
     def bounds(
         self, total_level: str | None = None, part: NDArray[np.intp] | None = None, **switches: bool
-    ) -> dict[str, Bounds]:
+    ) -> dict[str, LevelBounds]:
         """With the totals of the units of a level known or, with ``part``, of some of them together."""
         total: NDArray[np.int64] | JointTotals | None = None
         if total_level is not None:
             total = self.truth[total_level].totals()
             if part is not None:
                 total = JointTotals(part, np.bincount(part, weights=total).astype(np.int64))
-        low_high = geography.lowest(self.schema, self.structures, **switches)
-        return geography.bounds(self.schema, self.spine, low_high, total, total_level)
+        found = geography.lowest(self.schema, self.structures, **switches)
+        return geography.bounds(
+            self.schema, self.spine, None if found is None else Limits.of(*found), total, total_level
+        )
 
     def measured(
         self,
@@ -88,7 +92,7 @@ class World:
         return Universe(PERSONS, self.schema, chain=CHAINS.get(self.schema.name, ()) if chain else ())
 
     def descend(
-        self, source: MeasurementSource, bounds: Mapping[str, Bounds], method: Estimator | Sequence[Sequence[str]],
+        self, source: MeasurementSource, bounds: Mapping[str, LevelBounds], method: Estimator | Sequence[Sequence[str]],
         *, chain: bool = True,
     ) -> tuple[Release, Certificate, Certificate]:  # fmt: skip
         """The release from root to lowest level, with the worst certificates of estimation and of rounding; ``method``

@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 
 from das.errors import InputError
 from das.geography.bounds import MOST_IN_A_STRUCTURE, NO_LIMIT, bounds, lowest
-from das.model.constraint import Bounds, JointTotals
+from das.model.constraint import JointTotals
+from das.model.level_bounds import LevelBounds
+from das.model.limits import Limits
 from das.model.schema import PL94, Attribute, Schema
 from das.model.spine import Spine
 from tests.oracles import can_be_shared_out
@@ -48,10 +50,10 @@ def limited(draw: st.DrawFn, groups: int) -> tuple[Spine, np.ndarray, np.ndarray
 def test_bounds_and_totals_add_up(case: tuple[Spine, np.ndarray, np.ndarray, np.ndarray, str]) -> None:
     tree, lower, upper, total, known = case
     schema = home(3)
-    found = bounds(schema, tree, (lower, upper), total, known)
+    found = bounds(schema, tree, Limits.of(lower, upper), total, known)
     assert list(found) == list(tree.levels)
     for depth, level in enumerate(tree.levels):
-        b, ancestor = found[level], tree.up(tree.levels[-1], level)
+        b, ancestor = found[level].dense(), tree.up(tree.levels[-1], level)
         for u in range(tree.units(level)):
             np.testing.assert_array_equal(b.lower[u], lower[ancestor == u].sum(axis=0))
             np.testing.assert_array_equal(b.upper[u], upper[ancestor == u].sum(axis=0))
@@ -74,13 +76,12 @@ def test_bounds_of_a_subtree_are_those_that_its_lowest_units_add_up_to(
     schema = home(3)
     level = random.choice(tree.levels[: tree.index(known) + 1])
     unit = random.randrange(tree.units(level))
-    found = Bounds.subtree(bounds(schema, tree, (lower, upper), total, known), tree, level, unit)
+    found = LevelBounds.subtree(bounds(schema, tree, Limits.of(lower, upper), total, known), tree, level, unit)
     (a, b), (c, d) = (tree.extent(level, unit)[lv] for lv in (tree.levels[-1], known))
-    alone = bounds(schema, tree.subtree(level, unit), (lower[a:b], upper[a:b]), total[c:d], known)
+    alone = bounds(schema, tree.subtree(level, unit), Limits.of(lower[a:b], upper[a:b]), total[c:d], known)
     assert list(found) == list(alone)
     for here, one in alone.items():
-        np.testing.assert_array_equal(found[here].lower, one.lower)
-        np.testing.assert_array_equal(found[here].upper, one.upper)
+        assert found[here].limits == one.limits
         np.testing.assert_array_equal(found[here].total, one.total)
         assert found[here].reach is not None or one.reach is None  # kept for a level where it says more of any unit
         if one.reach is not None:
@@ -102,12 +103,12 @@ def says_yes(found, unit: int, held: np.ndarray) -> bool:  # type: ignore[no-unt
 def test_a_unit_may_hold_exactly_what_its_descendants_can_share_out(case, data: st.DataObject) -> None:  # type: ignore[no-untyped-def]
     """Every vector of group sums near the bounds: yes if and only if a linear program finds a way."""
     tree, lower, upper, total, known = case
-    found = bounds(home(2), tree, (lower, upper), total, known)
-    places = found[known]
+    found = bounds(home(2), tree, Limits.of(lower, upper), total, known)
+    places = found[known].dense()
     level = data.draw(st.sampled_from(tree.levels[: tree.index(known) + 1]))
     unit = data.draw(st.integers(0, tree.units(level) - 1))
     below = tree.up(known, level) == unit
-    b = found[level]
+    b = found[level].dense()
     whole = int(b.total[unit])
     for first in range(whole + 1):
         held = np.array([first, whole - first])
@@ -126,7 +127,7 @@ def test_reach_with_three_groups(data: st.DataObject) -> None:
     lower = np.array([[draw(st.integers(0, 1)) for _ in range(3)] for _ in range(n)], dtype=np.int64)
     upper = lower + np.array([[draw(st.sampled_from([0, 1, 4])) for _ in range(3)] for _ in range(n)])
     total = np.array([draw(st.integers(int(a.sum()), int(b.sum()))) for a, b in zip(lower, upper, strict=True)])
-    found = bounds(home(3), tree, (lower, upper), total, "B")["A"]
+    found = bounds(home(3), tree, Limits.of(lower, upper), total, "B")["A"].dense()
     ranges = [range(int(lo), int(hi) + 1) for lo, hi in zip(lower.sum(axis=0), upper.sum(axis=0), strict=True)]
     for held in product(*ranges):
         if sum(held) != total.sum():
@@ -151,8 +152,8 @@ def joined(draw: st.DrawFn, groups: int) -> tuple[Spine, np.ndarray, np.ndarray,
 @given(joined(groups=2), st.data())
 def test_a_unit_may_hold_what_its_descendants_with_joint_totals_can_share_out(case, data: st.DataObject) -> None:  # type: ignore[no-untyped-def]
     tree, lower, upper, total, known, part = case
-    found = bounds(home(2), tree, (lower, upper), JointTotals(part, total), known)
-    places = found[known]
+    found = bounds(home(2), tree, Limits.of(lower, upper), JointTotals(part, total), known)
+    places = found[known].dense()
     if len(total) < len(part):
         assert places.joint is not None
         assert places.total is None
@@ -168,7 +169,7 @@ def test_a_unit_may_hold_what_its_descendants_with_joint_totals_can_share_out(ca
     unit = data.draw(st.integers(0, tree.units(level) - 1))
     below = tree.up(known, level) == unit
     number, inner = np.unique(part[below], return_inverse=True)
-    b = found[level]
+    b = found[level].dense()
     assert b.total[unit] == total[number].sum()
     for first in range(int(b.total[unit]) + 1):
         held = np.array([first, int(b.total[unit]) - first])
@@ -181,7 +182,7 @@ def test_the_reach_of_a_part_by_hand() -> None:
     zero = np.zeros(1, dtype=np.int64)
     tree = Spine(("A", "B"), (np.array(["r"]), np.array(["x", "y", "z"])), (zero, np.zeros(3, dtype=np.int64)))
     lower, upper = np.zeros((3, 2), dtype=np.int64), np.array([[0, 4], [9, 0], [0, 2]])
-    found = bounds(home(2), tree, (lower, upper), JointTotals(np.array([0, 0, 1]), np.array([6, 1])), "B")
+    found = bounds(home(2), tree, Limits.of(lower, upper), JointTotals(np.array([0, 0, 1]), np.array([6, 1])), "B")
     assert found["A"].reach.tolist() == [[0, 6, 5, 7]]
     assert found["A"].total.tolist() == [7]
 
@@ -192,7 +193,7 @@ def test_parts_of_several_parents_are_refused() -> None:
     tree = Spine(("A", "B", "C"), codes, (zero, np.zeros(2, dtype=np.int64), np.arange(2)))
     none = np.zeros((2, 2), dtype=np.int64)
     with pytest.raises(InputError, match="not siblings"):
-        bounds(home(2), tree, (none, none + 9), JointTotals(np.zeros(2, dtype=np.intp), np.array([6])), "C")
+        bounds(home(2), tree, Limits.of(none, none + 9), JointTotals(np.zeros(2, dtype=np.intp), np.array([6])), "C")
 
 
 # --- reach, by hand ------------------------------------------------------------------------------------------
@@ -202,7 +203,7 @@ def two_places(lower: list[list[int]], upper: list[list[int]], total: list[int])
     tree = Spine(
         ("A", "B"), (np.array(["r"]), np.array(["x", "y"])), (np.zeros(1, dtype=np.int64), np.zeros(2, dtype=np.int64))
     )
-    return bounds(home(2), tree, (np.array(lower), np.array(upper)), np.array(total), "B")["A"]
+    return bounds(home(2), tree, Limits.of(np.array(lower), np.array(upper)), np.array(total), "B")["A"].dense()
 
 
 def test_reach_by_hand() -> None:
@@ -222,7 +223,7 @@ def test_more_groups_than_subsets_can_be_listed_for() -> None:
     tree = Spine(
         ("A", "B"), (np.array(["r"]), np.array(["x", "y"])), (np.zeros(1, dtype=np.int64), np.zeros(2, dtype=np.int64))
     )
-    found = bounds(home(11), tree, (lower, lower + 1), np.array([1, 11]), "B")
+    found = bounds(home(11), tree, Limits.of(lower, lower + 1), np.array([1, 11]), "B")
     assert found["A"].reach is None
     assert found["A"].total.tolist() == [12]
 
@@ -267,8 +268,8 @@ def test_no_bounds_still_know_totals_and_structural_zeros() -> None:
     found = bounds(PL94, tree, None, np.array([3, 4]), "B")
     assert found["A"].total.tolist() == [7]
     assert found["A"].reach is None
-    assert not found["A"].lower.any()
-    assert (found["A"].upper >= 7).all()
+    assert not found["A"].limits.lower.any()
+    assert (found["A"].limits.upper >= 7).all()
     assert not found["A"].possible.all()
     plain = bounds(Schema("s", (Attribute("sex", ("m", "f")),)), tree, None, None, None)
     assert plain["A"].groups == 1

@@ -24,6 +24,7 @@ from das.model.confidential import Confidential
 from das.model.constraint import Bounds, Constraint, JointTotals
 from das.model.estimate import Estimate
 from das.model.histogram import Histogram
+from das.model.level_bounds import LevelBounds
 from das.model.measurement import Measurement
 from das.model.records import Blocks, Extract, Records, Source
 from das.model.release import Release
@@ -163,7 +164,7 @@ def test_bounds_with_joint_totals() -> None:
     """Units 0 and 2 hold 9 together, unit 1 holds 1."""
     joint = JointTotals(ints(0, 1, 0), ints(9, 1))
     b = Bounds(np.array([0, 1]), np.zeros((3, 2), int), np.full((3, 2), 3), None, np.ones(2, bool), None, joint)
-    assert b.known
+    assert LevelBounds.of(b).known
     one = b.by_part()
     assert (one.upper.tolist(), one.total.tolist(), one.joint) == ([[6, 6], [3, 3]], [9, 1], None)
     some = b.some(np.array([True, False, True]))
@@ -268,13 +269,15 @@ def level(dense: Any) -> Histogram:
     return Histogram.of(*dense.shape, unit, cell, dense[unit, cell])
 
 
-def release(top: Any = ((3, 0, 2),), low: Any = ((1, 0, 2), (2, 0, 0)), **changes: Bounds) -> Release:
+def release(top: Any = ((3, 0, 2),), low: Any = ((1, 0, 2), (2, 0, 0)), **changes: LevelBounds) -> Release:
     possible = np.array([True, False, True])
     limits = {
         "A": bounds([[0, 1]], [[9, 9]], [5], possible=possible),
         "B": bounds([[0, 1], [0, 0]], [[9, 9], [9, 0]], possible=possible),
     }
-    return Release(SPINE, {"A": level(top), "B": level(low)}, limits | changes)
+    return Release(
+        SPINE, {"A": level(top), "B": level(low)}, {k: LevelBounds.of(b) for k, b in limits.items()} | changes
+    )
 
 
 def test_a_release_that_meets_everything_is_one() -> None:

@@ -92,7 +92,7 @@ def test_what_is_rounded_can_be_shared_out_below(schema: Schema) -> None:
         for level in ("L0", "L1", "L2"):
             b, above, certificates = all_bounds[level], release.histograms[level], release.certificates
             assert (certificates[level].rounding.widened, certificates[level].estimation.mended) == (0, 0)
-            home, low = spine.up("L3", level), all_bounds["L3"]
+            home, low = spine.up("L3", level), all_bounds["L3"].dense()
             held = np.stack([above.dense()[:, b.group == g].sum(axis=1) for g in range(b.groups)], axis=1)
             for unit in range(above.units):
                 below = home == unit

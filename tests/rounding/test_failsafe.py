@@ -14,6 +14,8 @@ from das.estimate import descent
 from das.geography import bounds as geography
 from das.model.constraint import MOST_GROUPS, Bounds
 from das.model.histogram import Histogram
+from das.model.level_bounds import LevelBounds
+from das.model.limits import Limits
 from das.model.release import Release
 from das.model.schema import Attribute, Schema
 from das.model.solution import Certificate
@@ -30,7 +32,7 @@ TWELVE = Schema(
 QUERIES = ("total", "home", "detailed")
 
 
-def full_world(seed: int, schema: Schema = TWELVE) -> tuple[World, dict[str, Bounds]]:
+def full_world(seed: int, schema: Schema = TWELVE) -> tuple[World, dict[str, LevelBounds]]:
     """Places with many kinds of facility, each with hardly anybody but whom it must hold; totals of states known."""
     rng = np.random.default_rng(seed)
     world = random_world(rng, schema, random_spine(rng, 4, 3), size=0.5, facilities=0.4, empty=0.5)
@@ -90,8 +92,8 @@ def test_the_change_is_the_least_and_goes_all_the_way_up(schema: Schema) -> None
         where, wanted = world.spine.up("L2", "L1"), []
         for unit in range(world.spine.units("L1")):
             below = bounds["L2"].some(where == unit)
-            short = least_change(held(published["L1"], bounds["L1"])[unit], below)
-            assert least_change(held(after["L1"], bounds["L1"])[unit], below) == 0
+            short = least_change(held(published["L1"], bounds["L1"].dense())[unit], below)
+            assert least_change(held(after["L1"], bounds["L1"].dense())[unit], below) == 0
             wanted.append(short)
         assert (certificate.mended, certificate.moved) == (np.count_nonzero(wanted), sum(wanted))
         mended += certificate.mended
@@ -118,10 +120,12 @@ def shuffled(world: World, rng: np.random.Generator) -> Mapping[str, Histogram]:
     return {"L0": moved.up(world.spine.parent[1], 1), "L1": moved}
 
 
-def two_states(lower: list[list[int]], upper: list[list[int]], total: list[int]) -> tuple[Spine, dict[str, Bounds]]:
+def two_states(
+    lower: list[list[int]], upper: list[list[int]], total: list[int]
+) -> tuple[Spine, dict[str, LevelBounds]]:
     zero = np.zeros(1, dtype=np.int64)
     spine = Spine(("N", "S"), (np.array(["n"]), np.array(["x", "y"])), (zero, np.zeros(2, dtype=np.int64)))
-    return spine, geography.bounds(SMALL, spine, (np.array(lower), np.array(upper)), np.array(total), "S")
+    return spine, geography.bounds(SMALL, spine, Limits.of(np.array(lower), np.array(upper)), np.array(total), "S")
 
 
 def cells(**counts: int) -> Histogram:

@@ -1,0 +1,110 @@
+"""All constraints of one level, of however many units."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from das.errors import InputError
+from das.model.constraint import Bounds, JointTotals, check_feasible, known_in_words
+from das.model.frozen import Frozen
+from das.model.limits import Ints, Keep, Limits
+from das.model.spine import Spine
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LevelBounds(Frozen):
+    """:class:`das.model.constraint.Bounds` of a whole level, with the same attributes, but that ``limits`` stands for
+    ``lower`` and ``upper``: packed, for a level may have millions of units. What computes takes :meth:`rows`, batch by
+    batch. ``reach`` is there only above the known totals, dense: 2 kB a unit in eight groups.
+
+    Raises :class:`InfeasibleError` where no histogram meets the constraints of some unit.
+    """
+
+    group: NDArray[np.intp]
+    limits: Limits
+    total: Ints | None
+    possible: NDArray[np.bool_]
+    reach: Ints | None = None
+    joint: JointTotals | None = None
+    exact: bool = False
+
+    def __post_init__(self) -> None:
+        part = None if self.joint is None else self.joint.part
+        of_units = [x for x in (self.total, self.reach, part) if x is not None]
+        if self.group.shape != self.possible.shape or any(len(x) != len(self) for x in of_units):
+            raise InputError("bounds of different shapes", where="bounds")
+        low, high, row = self.limits.lower, self.limits.upper, self.limits.row
+        bad: NDArray[np.bool_] = np.any(low > high, axis=1)
+        check_feasible(bad[row], low.sum(axis=1)[row], high.sum(axis=1)[row], self.total, self.joint)
+
+    @staticmethod
+    def of(b: Bounds) -> LevelBounds:
+        return LevelBounds(b.group, Limits.of(b.lower, b.upper), b.total, b.possible, b.reach, b.joint, b.exact)
+
+    def __len__(self) -> int:
+        return len(self.limits)
+
+    def __repr__(self) -> str:
+        return f"<LevelBounds: {len(self):,} units, {self.groups} groups, {known_in_words(self.total, self.joint)}>"
+
+    @property
+    def groups(self) -> int:
+        return self.limits.groups
+
+    @property
+    def known(self) -> bool:
+        """True if totals are known, of each unit or of several together."""
+        return self.total is not None or self.joint is not None
+
+    def rows(self, start: int, stop: int) -> Bounds:
+        """Those of the units ``start:stop``, which split no part."""
+        if self.joint is not None:
+            self.joint.check_whole(start, stop)
+        return self.some(slice(start, stop))
+
+    def some(self, keep: Keep) -> Bounds:
+        """Those of some units; the others of a part with a joint total, if any, must hold nobody."""
+        return Bounds(
+            self.group,
+            *self.limits.some(keep),
+            None if self.total is None else self.total[keep],
+            self.possible,
+            None if self.reach is None else self.reach[keep],
+            None if self.joint is None else self.joint.some(keep),
+            self.exact,
+        )
+
+    def dense(self) -> Bounds:
+        """Those of all units: for levels above the lowest."""
+        return self.rows(0, len(self))
+
+    def part(self, start: int, stop: int) -> LevelBounds:
+        """As :meth:`rows`, and still packed."""
+        if self.joint is not None:
+            self.joint.check_whole(start, stop)
+        here = slice(start, stop)
+        return LevelBounds(
+            self.group,
+            self.limits.part(start, stop),
+            None if self.total is None else self.total[here],
+            self.possible,
+            None if self.reach is None else self.reach[here],
+            None if self.joint is None else self.joint.some(here),
+            self.exact,
+        )
+
+    @staticmethod
+    def subtree(bounds: Mapping[str, LevelBounds], spine: Spine, level: str, unit: int) -> dict[str, LevelBounds]:
+        """Those of a unit of ``level`` and of everything below it, numbered as in :meth:`das.model.spine.Spine.subtree`."""
+        return {here: bounds[here].part(*ends) for here, ends in spine.extent(level, unit).items()}
+
+    def by_part(self) -> LevelBounds:
+        """The same with each part with a joint total as one unit (:meth:`das.model.constraint.Bounds.by_part`)."""
+        if self.joint is None:
+            return self
+        whole = self.limits.add_up(self.joint.part, len(self.joint.total))
+        return LevelBounds(self.group, whole, self.joint.total, self.possible)
