@@ -40,7 +40,7 @@ import numpy as np
 from das.errors import InputError
 from das.model.constraint import MOST_GROUPS, JointTotals
 from das.model.level_bounds import LevelBounds
-from das.model.limits import Ints, Limits, add_up, pieces
+from das.model.limits import Ints, Keep, Limits, add_up, pieces
 from das.model.schema import Schema
 from das.model.spine import Spine
 
@@ -146,10 +146,12 @@ def _subsets(values: Ints) -> Ints:
     return values @ member.T
 
 
-def _reach(lower: Ints, upper: Ints, total: Ints) -> Ints:
-    """f(T) of each unit with a known total."""
+def _reach(limits: Limits, total: Ints, keep: Keep) -> Ints:
+    """f(T) of some units, ``(units, 2^groups)``; ``total`` is known of each. Sums over subsets are of each distinct row."""
+    used, row = np.unique(limits.row[keep], return_inverse=True)
+    lower, upper = limits.lower[used], limits.upper[used]
     elsewhere = lower.sum(axis=1, keepdims=True) - _subsets(lower)
-    return np.minimum(_subsets(upper), total[:, None] - elsewhere)
+    return np.minimum(_subsets(upper)[row], total[keep, None] - elsewhere[row])
 
 
 def _reach_up(limits: Limits, total: Ints | None, home: Ints, homes: int) -> Ints | None:
@@ -157,9 +159,9 @@ def _reach_up(limits: Limits, total: Ints | None, home: Ints, homes: int) -> Int
     shareable by their rounding alone."""
     if total is None or limits.groups > MOST_GROUPS:
         return None
-    return add_up(lambda keep: _reach(*limits.some(keep), total[keep]), 1 << limits.groups, home, homes)
+    return add_up(lambda keep: _reach(limits, total, keep), 1 << limits.groups, home, homes)
 
 
 def _implied(reach: Ints, limits: Limits, total: Ints) -> bool:
     """True if the units' own bounds and totals already say as much."""
-    return all((_reach(*limits.some(here), total[here]) <= reach[here]).all() for here in pieces(*reach.shape))
+    return all((_reach(limits, total, here) <= reach[here]).all() for here in pieces(*reach.shape))

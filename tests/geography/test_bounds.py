@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from itertools import product
 from random import Random
 
@@ -12,9 +13,12 @@ from hypothesis import strategies as st
 
 from das.errors import InputError
 from das.geography.bounds import MOST_IN_A_STRUCTURE, NO_LIMIT, bounds, lowest
+from das.model import limits
 from das.model.constraint import JointTotals
+from das.model.histogram import Histogram
 from das.model.level_bounds import LevelBounds
 from das.model.limits import Limits
+from das.model.release import Release
 from das.model.schema import PL94, Attribute, Schema
 from das.model.spine import Spine
 from tests.oracles import can_be_shared_out
@@ -274,6 +278,31 @@ def test_no_bounds_still_know_totals_and_structural_zeros() -> None:
     plain = bounds(Schema("s", (Attribute("sex", ("m", "f")),)), tree, None, None, None)
     assert plain["A"].groups == 1
     assert plain["B"].total is None
+
+
+def test_a_large_level_is_never_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Forty thousand blocks, thirty groups: bounds of all levels, and the check of a release, in a fraction of one array."""
+    monkeypatch.setattr(limits, "_MOST_VALUES", 1 << 12)
+    blocks, groups = 40_000, 30
+    code = np.char.zfill(np.arange(blocks).astype("S5"), 5)
+    parent = np.arange(blocks) // 400
+    tree = Spine(("A", "B", "C"), (code[:1], code[:100], code), (np.zeros(1, int), np.zeros(100, int), parent))
+    kinds = np.eye(groups, dtype=np.int64)[:7]
+    packed = Limits(*lowest(home(groups), kinds), (np.arange(blocks) % 7).astype(np.int32))  # type: ignore[misc]
+    one = np.ones(blocks, dtype=np.int64)
+    low = Histogram.of(blocks, 2 * groups, np.arange(blocks), 2 * (np.arange(blocks) % 7), one)
+    mid = low.up(parent, 100)
+    histograms = {"A": mid.up(tree.parent[1], 1), "B": mid, "C": low}
+    tracemalloc.start()
+    try:
+        found = bounds(home(groups), tree, packed, np.full(100, 400), "B")
+        assert found["C"].rows(8, 9).lower.argmax() == 1
+        assert found["A"].total.tolist() == [blocks]  # type: ignore[union-attr]
+        Release(tree, histograms, found)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < blocks * groups * 8 / 2
 
 
 def test_no_limit_stays_no_limit_at_national_size() -> None:
