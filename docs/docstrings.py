@@ -14,7 +14,8 @@ from typing import Any
 SECTIONS: Mapping[str, Sequence[str]] = {
     "From arrays": [
         "das.Spine", "das.Schema", "das.Plan", "das.count", "das.measure", "das.Noisy", "das.bounds", "das.topdown",
-        "das.full_information", "das.epsilon", "das.Estimator", "das.estimate.family.Family", "das.arrays.result.Result",
+        "das.full_information", "das.epsilon", "das.Estimator", "das.estimate.family.Family",
+        "das.model.solution.Certificate", "das.arrays.result.Result",
         "das.arrays.result.LevelCounts", "das.arrays.result.LevelEstimates",
     ],
     "Runs": ["das.load_spec", "das.run", "das.release.estimating.estimate_from", "das.jobs.sweep.sweep", "das.jobs.comparing.compare_two", "das.release.estimating.Outcome"],

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from das.arrays.levels import ByLevel
 from das.arrays.noisy import expect
 from das.errors import InputError
 from das.model import frame
@@ -71,7 +72,7 @@ def count(records: Frame, schema: Schema, spine: Spine, *, place: str | None = N
                          remedy="mend the records, or the schema's structural zeros")  # fmt: skip
     number = np.ones(len(unit), dtype=np.int64) if counts is None else frame.counts(records, counts, WHERE)
     held = Confidential(Records(schema, unit, cell, number))
-    return Counted(schema, spine, histograms(held, np.arange(spine.units(lowest)), spine))
+    return Counted(schema, spine, ByLevel(histograms(held, np.arange(spine.units(lowest)), spine)))
 
 
 def _units(records: Frame, place: str, spine: Spine) -> NDArray[np.int64]:

@@ -12,11 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from das.arrays.known import together
+from das.arrays.levels import ByLevel
 from das.arrays.noisy import Noisy, expect
 from das.arrays.result import LevelCounts, LevelEstimates, Result
 from das.engine import Progress, executor
 from das.engine.display import display
-from das.errors import InputError
+from das.errors import InputError, SolverError
 from das.estimate import descent
 from das.estimate.collapse import collapse
 from das.estimate.estimator import Array, Estimator
@@ -49,7 +50,7 @@ def topdown(
     production passes, each level from its own measurements given the level above; ``"full-information"``, as
     :func:`das.full_information`; or an estimator of one's own. That is a function of a family
     (:class:`das.estimate.family.Family`) that answers an array ``(children, cells)``, none below zero, with the parent's
-    counts as sums over the children; or an object that is a :class:`das.estimate.estimator.Estimator`. Whatever it says
+    counts as sums over the children; or an object of a subclass of :class:`das.Estimator`, whose method answers the same. Whatever it says
     is rounded, mended and checked as ours is.
 
     With several ``workers`` a script calls it under ``if __name__ == "__main__":``, and a function of one's own lies in a
@@ -77,7 +78,7 @@ def topdown(
             own = collapsed.estimator(own)
         release = descent.topdown(noisy.source, spine, here, universe, own, pool, shown)
     counts = {lv: LevelCounts(h, lv, noisy.schema, spine, noisy.private) for lv, h in release.histograms.items()}
-    return Result(noisy.schema, spine, counts, here, release.certificates, estimates, noisy.private)
+    return Result(noisy.schema, spine, ByLevel(counts), here, release.certificates, ByLevel(estimates), noisy.private)
 
 
 def full_information(
@@ -101,12 +102,22 @@ class _Function(Estimator):
     function: Callable[[Family], Array]
 
     def estimate(self, family: Family) -> tuple[Array, Certificate]:
-        return np.asarray(self.function(family), dtype=np.float64), Certificate()
+        name, found = getattr(self.function, "__name__", repr(self.function)), self.function(family)
+        try:
+            x = np.asarray(found, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise SolverError(f"{name} answers a {type(found).__name__}, and no array", where=family.level) from None
+        if x.shape != (shape := (len(family), len(family.cell))):
+            raise SolverError(f"{name} answers an array of shape {x.shape}, not {shape}", where=family.level)
+        return x, Certificate()
 
 
 def _estimator(method: str | Estimator | Callable[[Family], Array], noisy: Noisy, spine: Spine) -> Estimator:
     if isinstance(method, str):
         return Passes.by_rule(noisy.source, spine, noisy.schema)
+    if isinstance(method, type):
+        raise InputError(f"{method.__name__} is a class, and no estimator", where="topdown",
+                         remedy=f"give an object of it: {method.__name__}()")  # fmt: skip
     if not isinstance(method, Estimator) and callable(method):
         return _Function(method)
     return method  # the descent refuses what is none

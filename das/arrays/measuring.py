@@ -18,19 +18,28 @@ from das.model.ledger import Ledger
 from das.model.measurement import Measurement, Measurements
 from das.model.not_private import WARNING
 from das.model.schema import Schema
+from das.model.spelling import SIGN
 from das.model.spine import Spine
 from das.noise import entropy
 from das.truth.measure import measure as measured
 
 
 def measure(
-    truth: Counted, plan: Plan, *, exact: Mapping[str, str | Sequence[str]] | None = None, seed: int | None = None
+    truth: Counted,
+    plan: Plan,
+    *,
+    exact: Mapping[str, str | Sequence[str]] | None = None,
+    seed: int | None = None,
+    some_levels: bool = False,
 ) -> Noisy:
     """The truth with the noise of ``plan`` on every answer: the one step that spends the budget.
 
     Noise is drawn from the system's entropy. With ``seed`` it is that of a run with ``run.seed``, repeatable **and not
     private**: the result says so, and a warning is given. ``exact``: by level the queries that are published without
     noise, such as ``{"State": "total"}``; these counts are outside the guarantee.
+
+    A plan that leaves a level of the tree unmeasured is refused, for nothing could be estimated there, unless
+    ``some_levels`` says that it is meant: full information does with *detailed* at the lowest level.
 
     Every event is in the ledger before its first draw, and what the ledger does not cover is not drawn. Measuring the
     same truth again spends the budget again.
@@ -41,7 +50,8 @@ def measure(
     for given, kind, source_of in ((truth, Counted, "das.count"), (plan, Plan, "das.Plan.of_rho")):
         expect(given, kind, "measure", f"give what {source_of} returns")
     schema, spine = truth.schema, truth.spine
-    _check(plan, schema, spine)
+    plan = _spelt(plan)
+    _check(plan, schema, spine, some_levels)
     known = _exact(truth, exact or {})
     if seed is not None:
         if type(seed) is not int or seed < 0:
@@ -65,12 +75,21 @@ def _as_published(m: Measurement) -> Measurement:
     return replace(m, variance=m.variance.astype(np.float32).astype(np.float64))
 
 
-def _check(plan: Plan, schema: Schema, spine: Spine) -> None:
+def _spelt(plan: Plan) -> Plan:
+    """With the factors of queries apart, as a schema names them."""
+    draws = tuple(replace(d, query=SIGN.join(f.strip() for f in d.query.split("*"))) for d in plan.draws)
+    return plan if draws == plan.draws else replace(plan, draws=draws)
+
+
+def _check(plan: Plan, schema: Schema, spine: Spine, some_levels: bool) -> None:
     for d in plan.draws:
         if d.level not in spine.levels:
             raise SpecError(f"{d.level!r} is not a level", where="plan",
                             remedy=f"the levels of the spine are {', '.join(spine.levels)}")  # fmt: skip
         schema.query(d.query)
+    if not some_levels and (bare := [level for level in spine.levels if not plan.at(level)]):
+        raise SpecError(f"nothing is measured at {', '.join(map(repr, bare))}, and nothing was spent", where="plan",
+                        remedy="give every level a share, or say some_levels=True and estimate by full information")  # fmt: skip
 
 
 def _exact(truth: Counted, wanted: Mapping[str, str | Sequence[str]]) -> dict[tuple[str, str], NDArray[np.int64]]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from das.arrays.levels import query as spelt
 from das.errors import InputError
 from das.frames import tidy
 from das.model.budget import Plan
@@ -100,11 +101,14 @@ class Noisy:
         """Values ``(units, answers)`` and variances ``(units,)`` of one query for all units of a level. Raises
         :class:`InputError` for another spine than that of the measurements."""
         self.check(spine)
+        spine.index(level)
+        query = spelt(query, self.schema, self.source.queries(level), f"measurements of {level}")
         return self.source.read(level, query, 0, spine.units(level))
 
     def to_frame(self, level: str, query: str, spine: Spine) -> pd.DataFrame:
         """A row for each answer: level, geocode, name, query, attributes, label, value, variance."""
-        m, asked = self.read(level, query, spine), self.schema.query(query)
+        m = self.read(level, query, spine)
+        asked = self.schema.query(m.query)
         variance = np.repeat(m.variance[:, None], asked.answers, axis=1)
         columns: dict[str, NDArray[Any]] = {"value": m.values, "variance": variance}
         return tidy(spine, level, self.schema, asked, columns, private=self.private)

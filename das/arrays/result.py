@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from das.arrays.levels import query as spelt
 from das.frames import tidy
 from das.microdata import expand
 from das.model.histogram import Histogram
@@ -38,13 +39,14 @@ class LevelCounts:
 
     def answer(self, query: str) -> NDArray[np.int64]:
         """The answers to a query, ``(units, answers)``, units in the order of the spine."""
-        return self.histogram.answer(self.schema.query(query))
+        return self.histogram.answer(self.schema.query(spelt(query, self.schema, where=self.level)))
 
     def to_frame(self, query: str | None = None) -> pd.DataFrame:
         """A row for each unit and answer to ``query``: level, geocode, name, query, attributes, label, value. Without a
         query, a row for each cell of the whole histogram that somebody is in."""
         if query is not None:
-            return tidy(self.spine, self.level, self.schema, self.schema.query(query), {"value": self.answer(query)},
+            asked = self.schema.query(spelt(query, self.schema, where=self.level))
+            return tidy(self.spine, self.level, self.schema, asked, {"value": self.histogram.answer(asked)},
                         private=self.private)  # fmt: skip
         h, depth = self.histogram, self.spine.index(self.level)
         places = {"geocode": self.spine.geocodes(self.level), "name": self.spine.names[depth]}
@@ -74,7 +76,7 @@ class LevelEstimates:
     def to_frame(self, query: str | None = None) -> pd.DataFrame:
         """A row for each unit and answer, of one query or of all: as :func:`das.read_estimates`."""
         frames = []
-        for name in self.answers if query is None else [query]:
+        for name in self.answers if query is None else [spelt(query, self.schema, tuple(self.answers), self.level)]:
             value, error = self.answers[name]
             columns: dict[str, NDArray[Any]] = {"value": value, "standard_error": error}
             frames.append(tidy(self.spine, self.level, self.schema, self.schema.query(name), columns, private=self.private))  # fmt: skip
@@ -104,7 +106,8 @@ class Result:
 
     def microdata(self, *, labels: bool = False) -> pd.DataFrame:
         """A row for each record: the code of its lowest unit, in a column called as that level, and a column for each
-        attribute with its level's code or, with ``labels``, in words. :func:`das.count` of it gives the counts again."""
+        attribute with its level's code or, with ``labels``, in words. :func:`das.count` of the codes gives the counts
+        again."""
         lowest = self.spine.levels[-1]
         unit, cell = expand(self.histograms[lowest].histogram)
         out: dict[str, Any] = {lowest: self.spine.geocodes(lowest).astype(object)[unit]}

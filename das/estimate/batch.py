@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from das.errors import SolverError
-from das.estimate.estimator import Array, Estimator
+from das.estimate.estimator import Array, Estimator, answer
 from das.estimate.family import Batch, Family
 from das.model.constraint import Bounds
 from das.model.estimate import Estimate
@@ -53,7 +53,7 @@ def estimated(family: Family, estimator: Estimator) -> Estimate:
         x[able] = family.parent
     elif len(family.cell) and able.any():
         inner = family.some(able)
-        found, certificate = estimator.estimate(inner)
+        found, certificate = answer(estimator, inner)
         x[able] = _of_shape(found, (len(inner), len(inner.cell)), family, estimator)
     return Estimate(int(family.unit[0]), family.cell, family.parent, x, certificate)
 

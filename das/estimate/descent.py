@@ -54,7 +54,7 @@ def topdown(
     """
     if not isinstance(method, Estimator):
         raise InputError(f"{method!r} is no estimator", where="method",
-                         remedy="give Passes, or an object of a subclass of Estimator")  # fmt: skip
+                         remedy="give an object of a subclass of Estimator; das.topdown takes a function of a family, too")  # fmt: skip
     pool, progress = pool or InProcess(), progress or Silent()
     published: dict[str, Histogram] = {}
     certificates: dict[str, Certificates] = {}

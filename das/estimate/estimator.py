@@ -20,14 +20,14 @@ class Estimator(Protocol):
     must pickle where work is spread over processes.
     """
 
-    def estimate(self, family: Family) -> tuple[Array, Certificate]:
+    def estimate(self, family: Family) -> Array | tuple[Array, Certificate]:
         """Counts of the children, ``(children, cells)`` for ``family.cell``: finite, none below zero, and summing to
         ``family.parent`` over the children (there is none at the root). They should keep ``family.bounds``; rounding
         will, and is far from what was said where that does not. Those that can hold nobody are left out of the
         family, and an only child is its parent without being asked about.
 
-        The certificate counts the problems that were solved, and how well; ``Certificate()`` where there is nothing
-        to say.
+        The array alone, or with it a certificate (:class:`das.model.solution.Certificate`) that counts the problems that
+        were solved, and how well.
         """
         ...
 
@@ -35,3 +35,9 @@ class Estimator(Protocol):
         """What a task carries that estimates units ``start:stop`` of ``level``: itself, unless it knows more."""
         del level, start, stop
         return self
+
+
+def answer(estimator: Estimator, family: Family) -> tuple[Array, Certificate]:
+    """What it says of a family, with a certificate of nothing where it gives none."""
+    said = estimator.estimate(family)
+    return said if isinstance(said, tuple) else (said, Certificate())

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from das.estimate.estimator import Array, Estimator
+from das.estimate.estimator import Array, Estimator, answer
 from das.estimate.family import Family, NoisyAnswers
 from das.estimate.information import Information, posterior
 from das.estimate.least_squares import LeastSquares, sum_to
@@ -50,7 +50,7 @@ class Informed(Estimator):
 
     def estimate(self, family: Family) -> tuple[Array, Certificate]:
         if family.level not in self.information:
-            return self.own.estimate(family)
+            return answer(self.own, family)
         problem = LeastSquares(family, self.tolerance, self.accuracy)
         known = self.information[family.level].rows(family.unit - self.start)
         return _solved(problem, self.modes, known), problem.certificate

@@ -63,7 +63,7 @@ class Passes(Estimator):
         passes = self.passes.get(family.level, ())
         if not any(passes):
             raise InputError("there is no query to estimate it by", where=f"passes of level {family.level!r}",
-                             remedy="measure a query at every level, and name it in a pass")  # fmt: skip
+                             remedy="measure a query at every level that is estimated by its own measurements")  # fmt: skip
         problem = LeastSquares(family, self.tolerance, self.accuracy)
         return problem.passes(passes), problem.certificate
 

@@ -48,6 +48,9 @@ class Allocation(Frozen):
             level: _exact_shares(queries.get(level, ()) if by_level else queries, f"queries of {level}")  # type: ignore[union-attr, arg-type]
             for level in of_level
         }
+        _shares("plan, shares of levels", of_level)
+        for level, shares in of_query.items():
+            _shares(f"plan, shares of queries at {level}", shares)
         if by_level and (odd := set(queries) - set(of_level)):
             raise SpecError(
                 f"queries for {sorted(odd)[0]!r}, which has no share", where="plan", remedy="add it to levels"

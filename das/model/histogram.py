@@ -91,6 +91,9 @@ class Histogram(Closed, Frozen):
 
     def answer(self, query: Query) -> NDArray[np.int64]:
         """``Q h`` for every unit, shape ``(units, answers)``, int64. Costs units x answers, not x cells."""
+        if not isinstance(query, Query):
+            raise InputError(f"this is a {type(query).__name__}, and no query", where="histogram",
+                             remedy='give one of the schema, such as schema.query("total")')  # fmt: skip
         out = np.zeros(self.units * query.answers, dtype=np.int64)
         np.add.at(out, self.unit * query.answers + query.index[self.cell], self.count)
         return out.reshape(self.units, query.answers)

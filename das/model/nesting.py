@@ -62,7 +62,7 @@ def _check_nested(
     if not above and len(codes) > 1:
         raise InputError(
             f"level {name!r} has {len(codes)} units, but the first level must have one",
-            where="geography.levels",
+            where="levels of the tree",
             remedy="put a level above it (any name that is not a field, such as US, makes a root)",
         )
     unique, counts = np.unique(codes, return_counts=True)

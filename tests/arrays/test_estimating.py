@@ -11,7 +11,7 @@ import pytest
 import das
 from das.arrays.counting import Counted
 from das.arrays.result import Result
-from das.errors import InfeasibleError, InputError, SolverError
+from das.errors import InfeasibleError, InputError, SolverError, SpecError
 from das.estimate.family import Family
 from das.model.not_private import CELL, COLUMN
 from das.model.solution import Certificate
@@ -242,7 +242,14 @@ class Even(das.Estimator):
         return np.broadcast_to(whole / len(family), shape), Certificate()
 
 
-@pytest.mark.parametrize("method", [proportional, Even()])
+class Bare(das.Estimator):
+    """Without a certificate."""
+
+    def estimate(self, family: Family) -> np.ndarray:
+        return Even().estimate(family)[0]
+
+
+@pytest.mark.parametrize("method", [proportional, Even(), Bare()])
 def test_an_estimator_of_ones_own_is_rounded_and_checked_as_ours(method: Any, noisy: das.Noisy) -> None:
     result = das.topdown(noisy, SPINE, method=method)
     agrees(result)
@@ -258,7 +265,10 @@ def test_an_estimator_of_ones_own_is_rounded_and_checked_as_ours(method: Any, no
         (lambda f: np.zeros((1, 1)), SolverError, r"shape \(1, 1\)"),
         (lambda f: np.ones((len(f), len(f.cell))), SolverError, "does not sum to its parent"),
         ("bottomup", InputError, "no method 'bottomup'[^$]*'topdown' or 'full-information'"),
-        (7, InputError, "7 is no estimator"),
+        (7, InputError, r"7 is no estimator[\s\S]*a function of a family"),
+        (Even, InputError, r"Even is a class[\s\S]*Even\(\)"),
+        (lambda f: f, SolverError, "<lambda> answers a Family, and no array"),
+        (lambda f: np.zeros(3), SolverError, r"<lambda> answers an array of shape \(3,\)"),
     ],
 )
 def test_what_is_no_estimate_is_refused(wrong: Any, error: Any, said: str, noisy: das.Noisy) -> None:
@@ -305,6 +315,32 @@ def test_another_thing_in_the_place_of_an_argument_is_told(call: Any, said: str,
         call(noisy)
 
 
+@pytest.mark.parametrize(
+    "call, said",
+    [
+        (lambda r: r.histograms["Tract"], "nothing of level 'Tract'[^$]*State, County, Block"),
+        (lambda r: r.estimates["Block"], "nothing of level 'Block'[^$]*State, County"),
+        (lambda r: r.estimates["County"].to_frame("age"), "County: no query 'age'[^$]*total, home, detailed"),
+        (lambda r: r.estimates["County"].to_frame(["home"]), "County: this is a list, and no query"),
+        (lambda r: r.histograms["County"].to_frame(["home"]), "County: this is a list, and no query"),
+        (lambda r: r.histograms["County"].answer("race"), "no attribute 'race'"),
+        (lambda r: r.histograms["County"].histogram.answer("total"), r"a str, and no query[^$]*schema.query"),
+    ],
+)
+def test_names_of_something_else_are_one_message(call: Any, said: str, noisy: das.Noisy) -> None:
+    with pytest.raises(InputError, match=said):
+        call(das.full_information(noisy, SPINE))
+
+
+def test_shares_of_a_plan_speak_of_the_plan() -> None:
+    for queries, said in (
+        ({"total": "1/2"}, "plan, shares of queries at State: the shares sum to 1/2"),
+        ({}, "plan: queries"),
+    ):
+        with pytest.raises(SpecError, match=said):
+            das.Plan.of_rho(1, ["State"], queries)
+
+
 def test_what_a_notebook_shows_is_a_line(noisy: das.Noisy) -> None:
     known = das.bounds(SCHEMA, SPINE, noisy.exact, STRUCTURES)
     shown = [
@@ -338,8 +374,8 @@ def test_bounds_of_another_spine_are_refused(noisy: das.Noisy) -> None:
 
 def test_a_level_without_a_measurement_is_told(truth: Counted) -> None:
     plan = das.Plan.of_rho(1, ["State", "Block"], ["detailed"])
-    with pytest.raises(InputError, match="no query to estimate it by"):
-        das.topdown(das.measure(truth, plan), SPINE)
+    with pytest.raises(InputError, match=r"no query to estimate it by[\s\S]*measure a query at every level"):
+        das.topdown(das.measure(truth, plan, some_levels=True), SPINE)
     coarse = das.measure(truth, das.Plan.of_rho(1, list(SPINE.levels), ["sex"]))
     with pytest.raises(InputError, match="full information needs the detailed query at 'Block'"):
         das.full_information(coarse, SPINE)

@@ -160,7 +160,9 @@ def test_noise_is_new_each_time_and_of_the_plans_scale(truth: Counted) -> None:
     with sigma 0.7 or 1.3 times as large it is more than 6 away."""
     plan = das.Plan.of_rho("1/8", ["State"], ["sex"])
     true = truth.levels["State"].open("test").answer(SCHEMA.query("sex"))
-    drawn = np.concatenate([das.measure(truth, plan).read("State", "sex", SPINE).values - true for _ in range(300)])
+    drawn = np.concatenate(
+        [das.measure(truth, plan, some_levels=True).read("State", "sex", SPINE).values - true for _ in range(300)]
+    )
     assert len(np.unique(drawn)) > 5
     square, away = (drawn**2).mean(), 8 * (2 / drawn.size) ** 0.5
     assert abs(square - 8) < 6 * away < min(abs(8 * 0.7**2 - 8), abs(8 * 1.3**2 - 8))
@@ -216,6 +218,7 @@ def test_counts_without_noise_are_those_that_were_asked_for(truth: Counted) -> N
     [
         (das.Plan.of_rho(1, ["State", "Tract"], ["total"]), None, SpecError, "'Tract' is not a level[^$]*State, County, Block"),
         (das.Plan.of_rho(1, ["State"], ["race"]), None, SpecError, "'race' is neither an attribute"),
+        (das.Plan.of_rho(1, ["State", "Block"], ["total"]), None, SpecError, "nothing is measured at 'County', and nothing was spent"),
         (PLAN, {"Tract": "total"}, InputError, "no level 'Tract'"),
         (PLAN, {"State": "race"}, SpecError, "'race' is neither"),
         (PLAN, "total", InputError, r"measure, exact: this is a str[\s\S]*a mapping of levels"),
@@ -225,6 +228,18 @@ def test_counts_without_noise_are_those_that_were_asked_for(truth: Counted) -> N
 def test_a_plan_of_something_else_is_refused(plan: Any, exact: Any, error: Any, said: str, truth: Counted) -> None:
     with pytest.raises(error, match=said):
         das.measure(truth, plan, exact=exact)
+
+
+def test_blanks_and_order_of_factors_do_not_matter(truth: Counted) -> None:
+    """As in the readers and on the command line; the measurements are those of the plan as it is spelt elsewhere."""
+    noisy = das.measure(truth, das.Plan.of_rho(1, list(SPINE.levels), ["age*sex", "total"]))
+    assert noisy.source.queries("County") == ("age * sex", "total")
+    wanted = noisy.to_frame("County", "age * sex", SPINE)
+    for query in ("sex*age", "Age * Sex", "age*sex"):
+        assert noisy.to_frame("County", query, SPINE).equals(wanted)
+    counts = das.topdown(noisy, SPINE).histograms["County"]
+    assert np.array_equal(counts.answer("sex*age"), counts.answer("age * sex"))
+    assert counts.to_frame("sex*age").equals(counts.to_frame("age * sex"))
 
 
 def test_a_frame_of_measurements_has_names_and_labels(truth: Counted) -> None:
