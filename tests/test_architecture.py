@@ -59,7 +59,7 @@ SEES_THE_TRUTH = {"model", "truth", "evaluate", "risk", "files", "arrays"}
 #: Who opens one: the table below *The truth is a type* in docs/architecture.md says for what.
 OPENS_THE_TRUTH = {
     "das.truth.histogram", "das.truth.measure", "das.truth.preparation", "das.truth.assessment", "das.arrays.measuring",
-    "das.files.readers.extract", "das.files.run.truth", "das.evaluate.accuracy", "das.evaluate.tables", "das.evaluate.two",
+    "das.files.readers.registry", "das.files.run.truth", "das.evaluate.accuracy", "das.evaluate.tables", "das.evaluate.two",
     "das.risk.exposure", "das.jobs.mapping", "das.jobs.attacking", "das.pipeline",
 }  # fmt: skip
 
@@ -156,7 +156,7 @@ def test_the_sources_are_found() -> None:
     assert "das.model.confidential" in imports("das.truth.measure")
     assert "das.spec" in imports("das.release.post")  # from das import spec as ...
     assert "das.files.run.run_directory" in imports("das.release.post")  # from das.files.run import ...
-    assert "importlib" in imports("das.files.readers.extract")
+    assert "importlib" in imports("das.files.readers.registry")
 
 
 def imported_by(row: Row) -> tuple[set[str], set[str]]:

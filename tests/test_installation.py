@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 import os
 import re
 import subprocess
@@ -83,6 +85,14 @@ def test_every_command_is_found_by_its_name_and_has_its_line() -> None:
         assert line.endswith(".")
         assert len(line) < 90
     assert main.get_command(context, "no-such-command") is None
+
+
+def test_a_public_name_is_the_same_for_a_type_checker() -> None:
+    """Names that are loaded late are imported, from where they are, under ``TYPE_CHECKING``."""
+    [checked] = [n for n in ast.parse(inspect.getsource(das)).body if isinstance(n, ast.If)]
+    named = {a.name: n.module for n in checked.body if isinstance(n, ast.ImportFrom) for a in n.names}
+    assert das._LATE.items() <= named.items()
+    assert das._LATE.keys() == {*das.__all__} - {"__version__", "load_spec", "run"}
 
 
 def test_the_names_of_the_package() -> None:

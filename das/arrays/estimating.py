@@ -25,13 +25,12 @@ from das.estimate.family import Family
 from das.estimate.passes import Passes
 from das.model.kinds import PERSONS
 from das.model.level_bounds import LevelBounds
+from das.model.post_processing import METHODS
 from das.model.query import Query
 from das.model.schema import Schema
 from das.model.solution import Certificate
 from das.model.spine import Spine
 from das.model.universe import Universe
-
-METHODS = ("topdown", "full-information")
 
 
 def topdown(

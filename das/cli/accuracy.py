@@ -23,6 +23,7 @@ from das.jobs.sweep import sweep as run_sweep
 from das.model.exact import exact
 from das.model.kinds import kind_of
 from das.model.not_private import marked, marked_rows
+from das.model.post_processing import METHODS
 from das.model.result import Comparison, TableRow
 from das.release.post import open_release
 from das.report.compare import compare_page
@@ -136,9 +137,7 @@ def _by_size(rows: list[Comparison]) -> list[Comparison]:
 @click.command()
 @config_argument
 @click.option("--rho", "budgets", required=True, metavar="R1,R2,...", help="Budgets, exact: 1/10,1,293764/114921.")
-@click.option(
-    "--method", "methods", metavar="M1,M2", help="Methods: topdown, full-information. Default: the configured."
-)
+@click.option("--method", "methods", metavar="M1,M2", help=f"Methods: {', '.join(METHODS)}. Default: the configured.")
 @click.option(
     "--repeats",
     type=click.IntRange(1),

@@ -11,7 +11,7 @@ import click
 from das.cli.options import PATH, guarded, json_option, quiet_option
 from das.engine.display import Live
 from das.errors import UserError
-from das.files.readers import fetch
+from das.files import fetch
 from das.files.simulators import census_1940 as simulate_1940
 from das.files.simulators import census_2010 as simulate_2010
 

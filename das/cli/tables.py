@@ -20,8 +20,8 @@ from das.engine.display import Live
 from das.errors import UserError
 from das.files import atomic
 from das.files.readers import area_list
-from das.files.readers.table_places import PlaceColumns, added_up
 from das.files.release import statement, table_export
+from das.files.release.table_places import PlaceColumns, added_up
 from das.files.release.tables import GEOID, NAME
 from das.files.run.run_directory import release_of
 from das.model.areas import Areas

@@ -15,6 +15,7 @@ from das.accounting.zcdp import tight
 from das.model.budget import Plan
 from das.model.labels import level_words
 from das.model.mechanism import RHO
+from das.model.post_processing import METHODS
 from das.model.result import SummaryRow
 from das.report import figures
 from das.report.template import environment, upward
@@ -22,7 +23,8 @@ from das.report.template import environment, upward
 #: Drawn where they were measured, one panel for each level.
 QUERIES = ("total", "votingage", "hispanic * cenrace", "votingage * hispanic * race", "detailed")
 DELTA = Fraction(1, 10**10)
-LINES = {"topdown": "-", "full-information": "--"}
+#: How each method is drawn.
+LINES = dict(zip(METHODS, ("-", "--", "-.", ":"), strict=False))
 
 
 def sweep_page(rows: Sequence[SummaryRow], name: str, plan: Plan, statement: Mapping[str, Any]) -> str:

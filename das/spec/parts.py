@@ -16,6 +16,7 @@ from das.model.kinds import PERSONS
 from das.model.mechanism import EPSILON, RHO
 from das.model.mechanisms import DISCRETE_GAUSSIAN, MECHANISMS
 from das.model.post_processing import Method
+from das.model.readers import READERS, TABLE
 from das.model.schema import SCHEMAS, Attribute, Schema
 from das.spec.exact import ExactNumber
 
@@ -24,8 +25,10 @@ LEAST_BUDGET, MOST_BUDGET = Fraction(1, 10**20), Fraction(10**9)
 
 if TYPE_CHECKING:
     MechanismName = str
+    ReaderName = str
 else:
     MechanismName = Literal[tuple(MECHANISMS)]
+    ReaderName = Literal[READERS]
 
 Named = TypeVar("Named", Attribute, Grouping)
 
@@ -78,7 +81,7 @@ class TableData(Part):
 class Data(TableData):
     """``[data]``."""
 
-    reader: Literal["pl94-2010", "pl94-2020", "ext1940", "ppmf", "table"]
+    reader: ReaderName
     """The format of the input: redistricting files of 2010 or 2020, the 1940 extract of IPUMS, a privacy-protected
     microdata file, or a table of your own."""
     path: tuple[str, ...] = ()
@@ -88,9 +91,9 @@ class Data(TableData):
 
     @model_validator(mode="after")
     def _columns_for_tables(self) -> Data:
-        if (self.reader == "table") != (self.columns is not None):
+        if (self.reader == TABLE) != (self.columns is not None):
             raise ValueError("data.columns goes with the reader 'table', and that reader needs it")
-        if self.reader != "table" and self.encoding != "utf-8":
+        if self.reader != TABLE and self.encoding != "utf-8":
             raise ValueError("data.encoding goes with the reader 'table'; the other formats say theirs")
         return self
 

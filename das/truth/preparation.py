@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from das.engine import Progress
 from das.errors import InputError, SpecError
-from das.files.readers.extract import read, read_beside
+from das.files.readers.registry import read, read_beside
 from das.geography import bounds as geography
 from das.geography import tabulation
 from das.model.areas import Areas, off_spine

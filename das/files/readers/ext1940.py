@@ -36,12 +36,12 @@ from numpy.typing import NDArray
 
 from das.engine.progress import SILENT, Progress
 from das.errors import InputError
-from das.files.readers.fetch import state_names
 from das.files.readers.source import Member, members, sources
 from das.model.codes import of_characters
 from das.model.confidential import Confidential
 from das.model.records import Blocks, Extract, Records, Source
 from das.model.schema import E2E_1940, Schema
+from das.model.states import state_names
 
 Ints = NDArray[np.int64]
 

@@ -37,12 +37,12 @@ from das.engine.progress import SILENT, Progress
 from das.errors import InputError
 from das.files.readers import pl94_common as pl94
 from das.files.readers import pl94_records
-from das.files.readers.fetch import state_names
 from das.files.readers.source import DelimitedFormat, Member, batches, members, sources
 from das.model.codes import Codes, of_characters
 from das.model.confidential import Confidential
 from das.model.records import Blocks, Extract, Records
 from das.model.schema import PL94, Schema
+from das.model.states import state_names
 
 ColumnArrays = Mapping[str, NDArray[np.int64]]
 

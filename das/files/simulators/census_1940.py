@@ -19,9 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from das.files import atomic
-from das.files.readers.fetch import State
 from das.files.simulators.census_2010 import writing
 from das.files.simulators.people import choose, choose_by_row, generator, skewed, spread, state_sizes, within
+from das.model.states import State
 
 Ints = NDArray[np.int64]
 Bytes = NDArray[np.uint8]

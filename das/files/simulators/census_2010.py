@@ -22,7 +22,6 @@ from pyarrow import csv
 
 from das.errors import InputError
 from das.files import atomic
-from das.files.readers.fetch import State
 from das.files.simulators.header import Bytes, characters, header_rows, levels, zeros
 from das.files.simulators.people import (
     NUMBER_OF_RACES,
@@ -35,6 +34,7 @@ from das.files.simulators.people import (
     generator,
     state_sizes,
 )
+from das.model.states import State
 
 PERSONS_PER_BLOCK = 42  #: over all blocks, empty ones too, as in Rhode Island
 

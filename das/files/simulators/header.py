@@ -14,9 +14,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from das.files.readers.fetch import REGION_OF_DIVISION, State
 from das.files.readers.source import letters, points
 from das.files.simulators.people import Ints, SimulatedBlocks
+from das.model.states import REGION_OF_DIVISION, State
 
 Bytes = NDArray[np.uint8]
 

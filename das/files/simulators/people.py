@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from das.errors import InputError
-from das.files.readers.fetch import STATES, State
+from das.model.states import STATES, State
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

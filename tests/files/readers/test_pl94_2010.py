@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from das.errors import InputError, UserError
 from das.files.readers import pl94_2010, pl94_common, source
-from das.files.readers.extract import read
+from das.files.readers.registry import read
 from das.model.codes import text as as_text
 from das.model.histogram import Histogram
 from das.model.records import Extract

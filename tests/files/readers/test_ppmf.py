@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from das.errors import InputError
 from das.files.readers import ppmf
-from das.files.readers.extract import read
+from das.files.readers.registry import read
 from das.model.codes import text as as_text
 from das.model.records import Extract
 from das.model.schema import PL94, Schema

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from das.errors import InputError, SpecError, UserError
 from das.files.readers import table
-from das.files.readers.extract import read
+from das.files.readers.registry import read
 from das.model.codes import text as as_text
 from das.model.records import Extract
 from das.model.schema import Attribute, Schema

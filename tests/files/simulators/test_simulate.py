@@ -17,12 +17,12 @@ from hypothesis import strategies as st
 
 from das.errors import InputError
 from das.files.readers import ext1940, pl94_2010
-from das.files.readers.fetch import STATES
 from das.files.simulators import census_1940 as simulate_1940
 from das.files.simulators import census_2010 as simulate_2010
 from das.files.simulators import header as simulate_header
 from das.files.simulators import people as simulate_people
 from das.model.schema import E2E_1940, PL94
+from das.model.states import STATES
 
 ROOT = Path(__file__).resolve().parents[3]
 SHARED = Path(os.environ.get("DAS_SHARED_DATA", ROOT.parent / "shared" / "data"))

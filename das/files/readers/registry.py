@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -12,17 +13,9 @@ import numpy as np
 from das.engine.progress import SILENT, Progress
 from das.errors import InputError
 from das.model.confidential import Confidential
+from das.model.readers import READERS, TABLE
 from das.model.records import Blocks, Extract, Records, Source
 from das.model.schema import Schema
-
-#: The readers of a configuration (``data.reader``) and their modules.
-READERS = {
-    "pl94-2010": "das.files.readers.pl94_2010",
-    "pl94-2020": "das.files.readers.pl94_2020",
-    "ext1940": "das.files.readers.ext1940",
-    "ppmf": "das.files.readers.ppmf",
-    "table": "das.files.readers.table",
-}
 
 
 def read(
@@ -42,11 +35,11 @@ def read(
     """
     if reader not in READERS:
         raise InputError(f"no reader {reader!r}", where="data.reader", remedy=f"use one of {', '.join(READERS)}")
-    if columns and reader != "table":
+    if columns and reader != TABLE:
         raise InputError(f"reader {reader!r} takes no columns", where="data.columns", remedy="delete the table")
-    module = import_module(READERS[reader])
+    module = _module(reader)
     paths = [Path(p) for p in paths]
-    options = {"columns": columns, "encoding": encoding} if reader == "table" else {}
+    options = {"columns": columns, "encoding": encoding} if reader == TABLE else {}
     extract: Extract = module.read(paths, schema, progress=progress, **options)
     _check_possible(extract.persons, extract.blocks)
     return extract
@@ -64,12 +57,16 @@ def read_beside(
 ) -> tuple[Confidential[Records], tuple[Source, ...]]:
     """The records of another universe, from tables of its own, in the places ``blocks``. ``where`` is the table of the
     configuration that tells its columns."""
-    module = import_module(READERS["table"])
+    module = _module(TABLE)
     records, sources = module.read_beside(
         paths, schema, blocks, columns=columns, encoding=encoding, where=where, progress=progress
     )
     _check_possible(records, blocks)
     return records, sources
+
+
+def _module(reader: str) -> ModuleType:
+    return import_module(f"{__package__}.{reader.replace('-', '_')}")
 
 
 def _check_possible(records: Confidential[Records], blocks: Blocks) -> None:
