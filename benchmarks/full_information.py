@@ -19,7 +19,7 @@ import das
 from benchmarks.common import CONFIG, RHODE_ISLAND, Figures, no_data, shared_data
 from das.engine import Silent
 from das.files.run.run_directory import RunDirectory
-from das.model.result import ErrorRow
+from das.model.error_rows import ErrorRow
 from das.pipeline import run_prepared
 from das.spec import RunSpec
 from das.stages import Stages

@@ -26,9 +26,9 @@ from das.engine import Silent
 from das.files.measurements import nmf
 from das.files.measurements.nmf_reader import NmfReader
 from das.files.run import errors_csv, truth
+from das.model.error_rows import ErrorRow
 from das.model.ledger import Ledger
 from das.model.measurement import Measurement
-from das.model.result import ErrorRow
 from das.noise import entropy
 from das.release import estimating as from_release
 from das.release.post import open_release

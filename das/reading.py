@@ -22,10 +22,10 @@ from das.files.release.estimates import EstimateReader, folder_of
 from das.files.run import errors_csv
 from das.files.run.run_directory import RunDirectory, is_private, read_text
 from das.model.codes import Codes, encoded, text
+from das.model.error_rows import ErrorRow
 from das.model.kinds import PERSONS
 from das.model.not_private import CELL, COLUMN
 from das.model.post_processing import PostProcessing
-from das.model.result import ErrorRow
 from das.model.schema import Schema
 from das.model.spelling import named, product
 from das.model.spine import Spine
@@ -155,7 +155,7 @@ def read_estimates(
 
 def read_errors(path: Path | str) -> pd.DataFrame:
     """The errors of a run against the truth: **confidential**, for they tell of it. The columns are those of
-    ``errors.csv`` (:class:`das.model.result.ErrorRow`) after ``universe``, and ``title``, what a query counts by."""
+    ``errors.csv`` (:class:`das.model.error_rows.ErrorRow`) after ``universe``, and ``title``, what a query counts by."""
     release = opened(path)
     directory = RunDirectory(release.folder.parent)
     if not directory.errors.is_file():

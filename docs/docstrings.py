@@ -40,7 +40,7 @@ SECTIONS: Mapping[str, Sequence[str]] = {
     ],
     "Solvers": ["das.solve.children.children_qp", "das.solve.network.round_children", "das.model.solution.Solution"],
     "Errors of a run": ["das.evaluate.accuracy", "das.evaluate.accuracy.evaluate", "das.evaluate.accuracy.headline",
-                        "das.model.result.ErrorRow"],
+                        "das.model.error_rows.ErrorRow"],
     "Values": [
         "das.model.grouping.Grouping", "das.model.query", "das.model.query.Query",
         "das.model.histogram.Histogram", "das.model.confidential.Confidential",

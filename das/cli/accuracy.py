@@ -20,11 +20,11 @@ from das.files.run import errors_csv
 from das.files.run.run_directory import RunDirectory, is_private
 from das.jobs.comparing import compare_two
 from das.jobs.sweep import sweep as run_sweep
+from das.model.error_rows import Comparison, TableRow
 from das.model.exact import exact
 from das.model.kinds import kind_of
 from das.model.not_private import marked, marked_rows
 from das.model.post_processing import METHODS
-from das.model.result import Comparison, TableRow
 from das.release.post import open_release
 from das.report.compare import compare_page
 from das.report.facts import titles

@@ -13,9 +13,9 @@ from das.accounting.document import OwnAccount, Promises, Pure, Zcdp, ZcdpChange
 from das.accounting.fields import decimal
 from das.evaluate import Headline
 from das.model.budget import Plan
+from das.model.error_rows import Comparison, DifferenceRow, TwoErrorsRow
 from das.model.mechanisms import MECHANISMS
 from das.model.not_private import WITHOUT
-from das.model.result import Comparison, DifferenceRow, TwoErrorsRow
 from das.report.privacy import bound
 
 #: Columns of output that goes to no terminal.

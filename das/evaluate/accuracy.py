@@ -23,11 +23,11 @@ from das.evaluate.tally import ErrorTally
 from das.evaluate.theory import expected
 from das.model.closed import Closed
 from das.model.confidential import Confidential
+from das.model.error_rows import ErrorRow
 from das.model.histogram import Histogram
 from das.model.measurement import MeasurementSource
 from das.model.mechanism import Mechanism
 from das.model.query import Query
-from das.model.result import ErrorRow
 from das.model.schema import Schema
 from das.model.spine import Spine
 

@@ -8,7 +8,7 @@ from math import sqrt
 from statistics import mean, stdev
 
 from das.evaluate.bias import half_width
-from das.model.result import Comparison, ErrorRow, PairedRow, SummaryRow, SweepRow
+from das.model.error_rows import Comparison, ErrorRow, PairedRow, SummaryRow, SweepRow
 
 
 def compared(rows: Iterable[ErrorRow]) -> list[Comparison]:

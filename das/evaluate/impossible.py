@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from das.model.closed import Closed
+from das.model.error_rows import ImpossibleRow
 from das.model.histogram import Histogram
-from das.model.result import ImpossibleRow
 from das.model.universe import Universe
 
 Ints = NDArray[np.int64]

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from das.model.areas import Areas
 from das.model.confidential import Confidential
+from das.model.error_rows import TableRow
 from das.model.histogram import Histogram
-from das.model.result import TableRow
 from das.model.spine import Spine
 from das.tables import Table
 

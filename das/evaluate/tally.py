@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from das.evaluate.bias import interval
 from das.evaluate.spread import NONE, Spread
 from das.evaluate.theory import Moments
-from das.model.result import CLASSES, FIRST, ErrorRow
+from das.model.error_rows import CLASSES, FIRST, ErrorRow
 
 _FIRST = np.array(FIRST)
 _QUANTILES = tuple(Fraction(p, 100) for p in (50, 90, 95, 99))

@@ -11,9 +11,9 @@ from das.evaluate.accuracy import REASON, chunks
 from das.evaluate.bias import clusters
 from das.evaluate.tally import ErrorTally
 from das.model.confidential import Confidential
+from das.model.error_rows import DifferenceRow, ErrorRow, TwoErrorsRow
 from das.model.histogram import Histogram
 from das.model.query import Query
-from das.model.result import DifferenceRow, ErrorRow, TwoErrorsRow
 from das.model.schema import Schema
 from das.model.spine import Spine
 

@@ -15,8 +15,8 @@ from das.files import rows_csv
 from das.files.run.ledger import measurements
 from das.files.run.run_directory import RunDirectory, is_private, release_of
 from das.model.closed import Closed
+from das.model.error_rows import DifferenceRow, TwoErrorsRow
 from das.model.kinds import kind_of
-from das.model.result import DifferenceRow, TwoErrorsRow
 from das.release.post import Opened, open_release
 from das.truth.assessment import published_of, truth_of
 

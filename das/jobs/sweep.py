@@ -26,9 +26,9 @@ from das.files.release import statement as privacy_statement
 from das.files.run import errors_csv, sweep_csv
 from das.files.run.run_directory import RunDirectory, check_sweep, create_private, file_digest, read_json
 from das.model.closed import Closed
+from das.model.error_rows import SummaryRow, SweepRow
 from das.model.mechanism import RHO
 from das.model.not_private import marked
-from das.model.result import SummaryRow, SweepRow
 from das.pipeline import finish, laid_out, scaled
 from das.release.estimating import Made, post_processed
 from das.report.sweep import sweep_page

@@ -22,10 +22,10 @@ from das.files.release.adoption import adopt
 from das.files.run import run_directory
 from das.files.run.ledger import digests
 from das.files.run.run_directory import RunDirectory
+from das.model.error_rows import ErrorRow
 from das.model.histogram import Histogram
 from das.model.not_private import marked
 from das.model.release import Release
-from das.model.result import ErrorRow
 from das.model.solution import Certificates
 from das.release import dictionary
 from das.release import page as release_report

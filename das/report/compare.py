@@ -8,8 +8,8 @@ import matplotlib as mpl
 from markupsafe import Markup
 from matplotlib.ticker import FuncFormatter
 
+from das.model.error_rows import CLASSES, Comparison
 from das.model.labels import level_words
-from das.model.result import CLASSES, Comparison
 from das.report import figures
 from das.report.template import environment
 

@@ -11,8 +11,8 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter
 from numpy.typing import NDArray
 
+from das.model.error_rows import ErrorRow
 from das.model.labels import level_words
-from das.model.result import ErrorRow
 from das.report.answers import AnswerKey, Shown
 from das.report.figures import (
     BIAS_QUERIES,

@@ -19,8 +19,8 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
 
+from das.model.error_rows import ErrorRow
 from das.model.labels import level_words
-from das.model.result import ErrorRow
 
 NOISY, PUBLISHED = "#D55E00", "#0072B2"
 SERIES = (("#0072B2", "s", "-"), ("#D55E00", "o", "--"), ("#009E73", "^", ":"))

@@ -10,8 +10,8 @@ from markupsafe import Markup
 from numpy.typing import NDArray
 
 from das.model.closed import Closed
+from das.model.error_rows import ErrorRow
 from das.model.kinds import kind_of
-from das.model.result import ErrorRow
 from das.model.schema import Schema
 from das.report import across, error_figures, figures, lookup
 from das.report.answers import AnswerKey, Shown

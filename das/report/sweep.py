@@ -13,10 +13,10 @@ from matplotlib.ticker import FixedLocator, NullLocator
 
 from das.accounting.zcdp import tight
 from das.model.budget import Plan
+from das.model.error_rows import SummaryRow
 from das.model.labels import level_words
 from das.model.mechanism import RHO
 from das.model.post_processing import METHODS
-from das.model.result import SummaryRow
 from das.report import figures
 from das.report.template import environment, upward
 

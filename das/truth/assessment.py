@@ -20,8 +20,8 @@ from das.files.run.run_directory import RunDirectory
 from das.model.areas import Areas
 from das.model.closed import Closed, ClosedRows
 from das.model.confidential import Confidential
+from das.model.error_rows import ErrorRow, ImpossibleRow, TableRow
 from das.model.histogram import Histogram
-from das.model.result import ErrorRow, ImpossibleRow, TableRow
 from das.model.spine import Spine
 from das.model.universe import Universe
 from das.release.post import Opened, open_release

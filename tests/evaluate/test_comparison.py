@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from das.evaluate import compared, summary
-from das.model.result import ErrorRow, SweepRow
+from das.model.error_rows import ErrorRow, SweepRow
 
 
 def row(source, mae, bias=0.0, bin_="all", query="total", **more):

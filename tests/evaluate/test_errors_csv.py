@@ -6,7 +6,7 @@ import pytest
 
 from das.errors import InputError
 from das.files.run import errors_csv
-from das.model.result import ErrorRow
+from das.model.error_rows import ErrorRow
 
 ROWS = [
     ErrorRow(

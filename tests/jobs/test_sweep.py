@@ -18,9 +18,9 @@ from das.evaluate.theory import moments
 from das.files.measurements import nmf
 from das.files.run.run_directory import RunDirectory
 from das.jobs.sweep import Swept, sweep
+from das.model.error_rows import ErrorRow
 from das.model.measurement import Measurement
 from das.model.mechanisms import DISCRETE_GAUSSIAN
-from das.model.result import ErrorRow
 from das.model.schema import Schema
 from das.model.spine import Spine
 from das.release import verify

@@ -15,9 +15,9 @@ import das
 from das.files.run.run_directory import RunDirectory
 from das.model.closed import Closed, ClosedRows
 from das.model.confidential import Confidential
+from das.model.error_rows import ErrorRow
 from das.model.histogram import Histogram
 from das.model.records import Blocks, Extract, Records
-from das.model.result import ErrorRow
 from das.model.schema import Attribute, Schema
 from das.release.estimating import Outcome
 from das.truth.assessment import Assessed
@@ -25,7 +25,7 @@ from das.truth.assessment import Assessed
 PACKAGE = Path(das.__file__).parent
 #: Where errors are computed or true counts are held in the open: every dataclass there is closed, but those that hold
 #: parameters or what is public.
-HOLD_THE_TRUTH = ("model/result.py", "model/histogram.py", "model/records.py", "evaluate/accuracy.py", "evaluate/bias.py",
+HOLD_THE_TRUTH = ("model/error_rows.py", "model/histogram.py", "model/records.py", "evaluate/accuracy.py", "evaluate/bias.py",
                   "evaluate/impossible.py", "evaluate/spread.py", "risk/score.py", "risk/exposure.py", "report/worst.py",
                   "truth/preparation.py", "truth/assessment.py", "arrays/counting.py")  # fmt: skip
 PUBLIC = {"Source", "DifferenceRow", "Published", "_Level", "Outlook"}

@@ -7,9 +7,9 @@ import pytest
 from das.evaluate import compared, summary
 from das.model.allocation import Allocation
 from das.model.budget import Neighbours, Plan
+from das.model.error_rows import ErrorRow, SweepRow
 from das.model.mechanisms import DISCRETE_GAUSSIAN, MECHANISMS
 from das.model.not_private import COLUMN
-from das.model.result import ErrorRow, SweepRow
 from das.report import figures
 from das.report.compare import compare_page
 from das.report.sweep import sweep_page

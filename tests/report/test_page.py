@@ -4,8 +4,8 @@ import re
 
 import pytest
 
+from das.model.error_rows import ErrorRow
 from das.model.not_private import WARNING, WITHOUT
-from das.model.result import ErrorRow
 from das.model.solution import Certificate
 from das.report import figures, html
 from das.report.template import clock, figure, upward

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from das.files import rows_csv
-from das.model.result import ErrorRow
+from das.model.error_rows import ErrorRow
 
 
 def write(path: Path, rows: Sequence[ErrorRow], *, private: bool = True) -> Path:

@@ -8,7 +8,7 @@ from operator import attrgetter
 from pathlib import Path
 
 from das.files import rows_csv
-from das.model.result import ErrorRow, PairedRow, SummaryRow, SweepRow
+from das.model.error_rows import ErrorRow, PairedRow, SummaryRow, SweepRow
 
 
 def write(path: Path, rows: Sequence[SweepRow], *, private: bool = True) -> None:

@@ -1,4 +1,4 @@
-"""Rows of the evaluation and of a sweep: one frozen value for a line of each of their files."""
+"""Rows of the evaluation and of a sweep: one frozen value for a line of each of their files of errors."""
 
 from __future__ import annotations
 
