@@ -78,5 +78,5 @@ $(VENV)/.documented: $(VENV)/.installed
 # All three at once, for who wants all: dependencies are then resolved once.
 environment: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
-	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[test,docs]'
+	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[$(EXTRAS),docs]'
 	touch $(VENV)/.installed $(VENV)/.tested $(VENV)/.documented

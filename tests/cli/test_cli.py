@@ -74,7 +74,8 @@ def test_run_says_what_it_wrote_how_long_it_took_and_how_good_it_is(das: Das, wo
     data = worlds.data("three thousand")
     said = das("run", "configs/pl94-2010.toml", "--data", data, "--out", tmp_path / "run", "--quiet")
     assert said.code == 0, said.err
-    assert said.err == ""
+    # its noise is not seeded: once in a while a query comes out worse than measured, and the run says so
+    assert said.err == "" or said.err.startswith("das: note: published worse than measured: "), said.err
     for part in ("release", "report.html", "written in", " s", "Mean absolute error", "Block_Group"):
         assert part in said.out
     assert "NOT PRIVATE" not in said.out

@@ -22,8 +22,8 @@ from tests.spec.test_parse import BASE, UNITS
 
 #: Commands that are about no run and no configuration.
 OTHERS = {
-    "init", "account schema", "data simulate", "data list", "data fetch", "risk posterior", "risk marginal", "risk decision", "risk hierarchical",
-    "risk changes",
+    "init", "account schema", "data simulate", "data list", "data fetch", "risk posterior", "risk marginal", "risk decision",
+    "risk hierarchical", "risk changes",
 }  # fmt: skip
 #: Needs an extra, and is asked in its own tests.
 ELSEWHERE = {"map"}
