@@ -28,6 +28,7 @@ from das.files.measurements.nmf_reader import NmfReader
 from das.files.run import errors_csv, truth
 from das.model.error_rows import ErrorRow
 from das.model.ledger import Ledger
+from das.model.measured_spine import MeasuredSpine
 from das.model.measurement import Measurement
 from das.noise import entropy
 from das.release import estimating as from_release
@@ -160,7 +161,7 @@ def _measure_all(spec: RunSpec, prepared: preparation.Prepared) -> dict[str, lis
     u = spec.persons
     ledger, source = Ledger(u.plan.cost), entropy.system()
     return {
-        level: list(measure(h, level, u.name, u.schema, prepared.spine, u.plan, source, ledger))
+        level: list(measure(h, level, u.name, u.schema, MeasuredSpine.of(prepared.spine), u.plan, source, ledger))
         for level, h in prepared.truth[u.name].items()
     }
 

@@ -15,6 +15,7 @@ from das.errors import PrivacyError, SpecError
 from das.model.budget import Plan
 from das.model.kinds import PERSONS
 from das.model.ledger import Ledger
+from das.model.measured_spine import MeasuredSpine
 from das.model.measurement import Measurement, Measurements
 from das.model.not_private import WARNING
 from das.model.schema import Schema
@@ -64,7 +65,7 @@ def measure(
     drawn: list[Measurement] = []
     for level in spine.levels:
         if plan.at(level):
-            drawn += measured(truth.levels[level], level, PERSONS.name, schema, spine, plan, source.of(f"{PERSONS.folder}/{level}"), ledger)  # fmt: skip
+            drawn += measured(truth.levels[level], level, PERSONS.name, schema, MeasuredSpine.of(spine), plan, source.of(f"{PERSONS.folder}/{level}"), ledger)  # fmt: skip
     if ledger.cost != plan.cost:
         raise PrivacyError(f"the ledger says {ledger.cost}, the plan {plan.cost}", where="measure")
     return Noisy(schema, Measurements.of(map(_as_published, drawn)), known, plan, ledger.events, source.private, spine)

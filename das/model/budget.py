@@ -182,8 +182,17 @@ class Plan:
         check_covered(self.draws, self.paths)
 
     @staticmethod
-    def of(budget: Fraction, mechanism: Mechanism, neighbours: Neighbours, allocation: Allocation) -> Plan:
-        """Split ``budget`` (in the mechanism's currency) by the allocation; one class to a level.
+    def of(
+        budget: Fraction,
+        mechanism: Mechanism,
+        neighbours: Neighbours,
+        allocation: Allocation,
+        classes: Mapping[tuple[str, str], Iterable[str]] | None = None,
+        paths: Sequence[UnitPath] = (),
+    ) -> Plan:
+        """Split ``budget`` (in the mechanism's currency) by the allocation; one class to a level. Or ``classes``: for each
+        level and class of it the levels whose shares its units are measured with, split among the queries of their own
+        level; and the ``paths`` that they lie on, of each of which the shares must sum to 1.
 
         >>> from das.model.mechanisms import DISCRETE_GAUSSIAN
         >>> half = Fraction(1, 2)
@@ -195,15 +204,17 @@ class Plan:
             raise SpecError(
                 f"the budget is {budget}", where=f"budget.{mechanism.currency}", remedy="give a positive one"
             )
-        plan = Plan.priced(
-            mechanism, neighbours,
-            [
-                (level, query, budget * share * part)
-                for level, share in allocation.levels.items()
-                for query, part in allocation.queries[level].items()
-            ],
-        )  # fmt: skip
-        assert plan.cost == budget  # a proof, not a hope: shares sum to exactly 1
+        draws = []
+        for (level, unit_class), held in (classes or {(level, ALL): (level,) for level in allocation.levels}).items():
+            share = sum((allocation.levels[other] for other in held), Fraction(0))
+            if share:
+                draws += [Draw.priced(level, query, mechanism, neighbours, budget * share * part, unit_class)
+                          for query, part in allocation.queries[level].items()]  # fmt: skip
+        plan = Plan(neighbours, tuple(draws), tuple(paths))
+        for path in plan.paths:
+            if (cost := total(plan.on(path))) != budget:
+                raise PrivacyError(f"the shares on a path ({', '.join(f'{lv}: {c}' for lv, c in path)}) cost {cost}, not "
+                                   f"the budget of {budget}", where="plan")  # fmt: skip
         return plan
 
     @staticmethod
@@ -239,6 +250,11 @@ class Plan:
         """The plan that measures each ``(level, query, cost)`` with the noise that this cost allows; one class to a level."""
         draws = (Draw.priced(level, query, mechanism, neighbours, cost) for level, query, cost in costs)
         return Plan(neighbours, tuple(draws))
+
+    def along(self, paths: Sequence[UnitPath]) -> Plan:
+        """The same of some paths alone: the draws of the classes that lie on them."""
+        kept = {place for path in paths for place in path}
+        return Plan(self.neighbours, tuple(d for d in self.draws if d.place in kept), tuple(paths))
 
     def scaled(self, budget: Fraction) -> Plan:
         """The same shares of another total: every path costs the same multiple of what it did."""

@@ -24,6 +24,7 @@ from das.files.run.ledger import LedgerFile, folder_digest
 from das.files.run.run_directory import RunDirectory
 from das.model.budget import total
 from das.model.ledger import Event, Ledger
+from das.model.measured_spine import MeasuredSpine
 from das.model.not_private import marked
 from das.model.spine import Spine
 from das.noise import entropy
@@ -122,7 +123,7 @@ def _measured(
         for level in prepared.spine.levels:
             if (u.name, level) not in kept:
                 book.begin(u.name, level, noise.name)
-                noisy = measure(prepared.truth[u.name][level], level, u.name, u.schema, prepared.spine, u.plan,
+                noisy = measure(prepared.truth[u.name][level], level, u.name, u.schema, MeasuredSpine.of(prepared.spine), u.plan,
                                 noise.of(f"{u.kind.folder}/{level}"), ledger)  # fmt: skip
                 folder = nmf.write(directory.nmf(u.name), level, u.schema, prepared.spine, noisy)
                 book.done(u.name, level, folder_digest(folder))

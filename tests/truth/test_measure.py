@@ -11,11 +11,13 @@ import pytest
 from numpy.typing import NDArray
 
 from das.errors import PrivacyError, SpecError
+from das.model import chains
 from das.model.allocation import Allocation
 from das.model.budget import Draw, Neighbours, Plan
 from das.model.confidential import Confidential
 from das.model.histogram import Histogram
 from das.model.ledger import Event, Ledger
+from das.model.measured_spine import MeasuredSpine
 from das.model.measurement import Measurement
 from das.model.mechanism import Mechanism
 from das.model.mechanisms import DISCRETE_GAUSSIAN, GEOMETRIC, MECHANISMS
@@ -77,7 +79,7 @@ def plan(mechanism: Mechanism = DISCRETE_GAUSSIAN, total: Fraction = HALF) -> Pl
 def run(p: Plan, entropy: Entropy, level: str = "Block", ledger: Ledger | None = None) -> list[Measurement]:
     h = TRUTH if level == "Block" else TRUTH.up(TREE.parent[1], 1)
     ledger = ledger or Ledger(p.cost)
-    return list(measure(Confidential(h), level, "persons", SCHEMA, TREE, p, entropy, ledger))
+    return list(measure(Confidential(h), level, "persons", SCHEMA, MeasuredSpine.of(TREE), p, entropy, ledger))
 
 
 def noise_of(measured: list[Measurement], query: str) -> NDArray[np.int64]:
@@ -185,7 +187,7 @@ def test_batches_cover_a_level_that_does_not_fit_one() -> None:
     sigma_sq = p.at("Block")[0].parameter
     seen: dict[str, list[tuple[int, int]]] = {"detailed": [], "total": []}
     total, square, answers = 0, 0.0, 0
-    for m in measure(Confidential(h), "Block", "persons", PL94, states, p, seeded(6), Ledger(p.cost)):
+    for m in measure(Confidential(h), "Block", "persons", PL94, MeasuredSpine.of(states), p, seeded(6), Ledger(p.cost)):
         stop = m.start + len(m.values)
         seen[m.query].append((m.start, stop))
         noise = m.values - h.rows(m.start, stop).answer(PL94.query(m.query))
@@ -278,7 +280,9 @@ def test_nothing_is_measured_twice() -> None:
 
 def test_nothing_happens_before_the_first_measurement_is_asked_for() -> None:
     ledger = Ledger(HALF)
-    waiting = measure(Confidential(TRUTH), "Block", "persons", SCHEMA, TREE, plan(), Forbidden(), ledger)
+    waiting = measure(
+        Confidential(TRUTH), "Block", "persons", SCHEMA, MeasuredSpine.of(TREE), plan(), Forbidden(), ledger
+    )
     assert ledger.events == ()
     with pytest.raises(AssertionError, match="noise was drawn"):
         next(waiting)
@@ -294,20 +298,51 @@ def test_a_histogram_of_something_else_is_refused_before_any_draw_and_costs_noth
     written: list[Event] = []
     ledger = Ledger(HALF, write=written.append)
     with pytest.raises(PrivacyError, match="not one of this level and schema"):
-        list(measure(Confidential(wrong), "Block", "persons", SCHEMA, TREE, plan(), Forbidden(), ledger))
+        list(
+            measure(
+                Confidential(wrong), "Block", "persons", SCHEMA, MeasuredSpine.of(TREE), plan(), Forbidden(), ledger
+            )
+        )
     assert (ledger.events, written) == ((), [])
 
 
-def test_units_of_several_classes_are_not_measured_as_one() -> None:
-    """All units with the noise of each class would cost what no path does; those of a class without draws have none."""
-    every = Draw.priced("Block", "age", DISCRETE_GAUSSIAN, Neighbours.BOUNDED, HALF)
-    other = Draw.priced("Block", "detailed", DISCRETE_GAUSSIAN, Neighbours.BOUNDED, HALF, "other")
-    paths = tuple((("Block", name),) for name in ("all", "other"))
-    for draws in ((every, other), (every,)):
-        ledger = Ledger(HALF, paths=paths)
-        with pytest.raises(PrivacyError, match="several classes"):
-            run(Plan(Neighbours.BOUNDED, draws, paths), Forbidden(), ledger=ledger)
-        assert ledger.events == ()
+def test_units_of_a_class_that_the_plan_does_not_have_are_refused_before_any_draw() -> None:
+    own = Draw.priced("Block", "age", DISCRETE_GAUSSIAN, Neighbours.BOUNDED, HALF, "other")
+    ledger = Ledger(HALF, paths=((("Block", "other"),),))
+    with pytest.raises(PrivacyError, match="no class 'all'"):
+        run(Plan(Neighbours.BOUNDED, (own,), ((("Block", "other"),),)), Forbidden(), ledger=ledger)
+    assert ledger.events == ()
+
+
+def test_each_unit_has_the_noise_of_its_own_class_and_one_without_draws_says_nothing() -> None:
+    """Of three counties one has one block: its share goes up, and the block's value is nobody's count."""
+    codes = (np.array(["US"]), np.array(["a", "b", "c"]), np.array(["a1", "a2", "b1", "c1", "c2"]))
+    spine = Spine(("US", "County", "Block"), codes, (np.zeros(1, int), np.zeros(3, int), np.array([0, 0, 1, 2, 2])))
+    tree = MeasuredSpine.bypassed(spine, np.arange(5))
+    third = Fraction(1, 3)
+    shares = Allocation(dict.fromkeys(spine.levels, third), {lv: {"total": Fraction(1)} for lv in spine.levels})
+    levels = spine.levels
+    every = chains.conceivable(levels)
+    classes = {place: chains.held(levels, *place) for path in every for place in path}
+    p = Plan.of(Fraction(3), DISCRETE_GAUSSIAN, Neighbours.BOUNDED, shares, classes, every).along(tree.paths)
+    assert p.paths == ((("US", "US"), ("County", "County"), ("Block", "Block")),
+                       (("US", "US"), ("County", "County to Block"), ("Block", "unmeasured")))  # fmt: skip
+    ledger = Ledger(p.cost, paths=p.paths)
+    lowest = Histogram.of(5, SCHEMA.cells, np.arange(5), np.zeros(5, int), np.full(5, 1000))
+    h = {"US": lowest.up(np.zeros(5, int), 1), "County": lowest.up(spine.parent[2], 3), "Block": lowest}
+    found = {lv: list(measure(Confidential(h[lv]), lv, "persons", SCHEMA, tree, p, seeded(3), ledger)) for lv in levels}
+    assert ledger.cost == p.cost == 3
+    assert [(e.level, e.unit_class, e.units) for e in ledger.events] == [
+        ("US", "US", 1), ("County", "County", 2), ("County", "County to Block", 1), ("Block", "Block", 4),
+    ]  # fmt: skip
+    own = p.of_class("County", "County")[0].variance
+    np.testing.assert_allclose(
+        found["County"][0].variance, [own, p.of_class("County", "County to Block")[0].variance, own]
+    )
+    block = found["Block"][0]
+    assert np.isinf(block.variance).tolist() == [False, False, True, False, False]
+    assert block.values[2, 0] == 0
+    assert abs(block.values[[0, 1, 3, 4], 0] - 1000).max() < 10
 
 
 def test_a_level_without_draws_is_not_measured() -> None:

@@ -23,6 +23,7 @@ from das.model.confidential import Confidential
 from das.model.constraint import Constraint
 from das.model.histogram import Histogram
 from das.model.ledger import Ledger
+from das.model.measured_spine import MeasuredSpine
 from das.model.measurement import Measurement
 from das.model.mechanisms import DISCRETE_GAUSSIAN
 from das.model.schema import PL94, Schema
@@ -255,7 +256,9 @@ def test_what_measuring_draws_is_what_is_read(tmp_path: Path) -> None:
     h = Histogram.of(
         8, PL94.cells, rng.integers(0, 8, 500), rng.integers(0, PL94.cells, 500), np.ones(500, dtype=np.int64)
     )
-    drawn = list(measure(Confidential(h), "Block", "persons", PL94, SPINE, plan, entropy.seeded(1), ledger))
+    drawn = list(
+        measure(Confidential(h), "Block", "persons", PL94, MeasuredSpine.of(SPINE), plan, entropy.seeded(1), ledger)
+    )
     write(tmp_path, "Block", PL94, SPINE, iter(drawn))
     reader = NmfReader(tmp_path, SPINE)
     assert reader.queries("Block") == ("votingage", "detailed")

@@ -1,0 +1,67 @@
+"""Which levels' budget a unit is measured with, where the budget of only children is moved to their parents.
+
+A unit with one child and this child hold the same records, so one measurement of both with the budget of both is worth
+more to the levels below than two. On an optimised spine an only child is therefore *bypassed*: its share of the budget
+goes to its parent, and it keeps none. Of a chain of only children all shares meet at the top.
+
+So a path from the root to a leaf falls into *chains* of levels that follow each other, and what a unit is measured with
+is one of three: its own level's share (its class is called ``Tract``), those of its own and of levels below
+(``Tract to Block_Group``), or none (:data:`UNMEASURED`).
+
+*Every path costs the same.* Each level's share is in the chain that it falls into, and is measured by the unit at the top
+of that: the shares of the classes on a path sum to those of all levels, which is 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import product
+
+from das.model.budget import UnitPath
+
+#: The class of units whose share has gone to their parents.
+UNMEASURED = "unmeasured"
+
+
+def name(levels: Sequence[str], first: int, last: int) -> str:
+    """The class of units of level number ``first`` that are measured with the shares of the levels ``first`` to ``last``;
+    where ``last`` is less, with none.
+
+    >>> name(["State", "County", "Tract"], 1, 1), name(["State", "County", "Tract"], 1, 2)
+    ('County', 'County to Tract')
+    """
+    if last < first:
+        return UNMEASURED
+    return levels[first] if first == last else f"{levels[first]} to {levels[last]}"
+
+
+def path(levels: Sequence[str], last: Sequence[int]) -> UnitPath:
+    """The path whose unit at level number i has the shares of levels i to ``last[i]``; none where that is less than i."""
+    return tuple((level, name(levels, i, end)) for i, (level, end) in enumerate(zip(levels, last, strict=True)))
+
+
+def conceivable(levels: Sequence[str]) -> tuple[UnitPath, ...]:
+    """The paths that there can be: each level but the root begins a chain or belongs to that of the level above. The one
+    without only children comes first.
+
+    >>> conceivable(["US", "State"])
+    ((('US', 'US'), ('State', 'State')), (('US', 'US to State'), ('State', 'unmeasured')))
+    """
+    out = []
+    for begins in product((True, False), repeat=len(levels) - 1):
+        starts = [i for i, new in enumerate((True, *begins)) if new]
+        last = [-1] * len(levels)
+        for start, end in zip(starts, [*starts[1:], len(levels)], strict=True):
+            last[start] = end - 1
+        out.append(path(levels, last))
+    return tuple(out)
+
+
+def held(levels: Sequence[str], level: str, unit_class: str) -> tuple[str, ...]:
+    """The levels whose shares units of a class of ``level`` are measured with. Raises ``KeyError`` for a class that is
+    none of a chain."""
+    first = list(levels).index(level)
+    for last in range(first - 1, len(levels)):
+        if name(levels, first, last) == unit_class:
+            return tuple(levels[first : last + 1])
+    raise KeyError(f"{level!r} has no class {unit_class!r}")

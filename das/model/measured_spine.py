@@ -1,0 +1,134 @@
+r"""The tree that the units of one universe are measured over, and how each of them is.
+
+What is published stands on the tabulation spine (:class:`das.model.spine.Spine`). What is measured may stand on another
+tree of the same lowest units, or of some of them: an optimised spine, whose block groups keep together what people ask
+about, and which leaves out blocks without a structure. Persons and housing units each have their own. They meet the
+published spine at its lowest units, and nowhere else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from das.errors import InputError
+from das.model import chains
+from das.model.budget import ALL, UnitPath
+from das.model.frozen import Frozen
+from das.model.histogram import Histogram
+from das.model.spine import Spine
+
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class MeasuredSpine(Frozen):
+    """``spine`` is the tree. ``place`` ``(lowest units,)``: of each of its lowest units the number of the lowest unit of the
+    published spine that it is. ``last`` has for each level, root first, an array ``(units,)``: a unit at depth i is
+    measured with the shares of the levels i to ``last``, and with none where that is less than i
+    (:mod:`das.model.chains`); or it is empty, and all units of a level are measured alike."""
+
+    spine: Spine
+    place: Ints
+    last: tuple[NDArray[np.int8], ...] = ()
+
+    def __post_init__(self) -> None:
+        if len(self.place) != len(self.spine.codes[-1]):
+            raise InputError("lowest units and their places differ in number", where="measured spine")
+        if len(np.unique(self.place)) != len(self.place):
+            raise InputError("two lowest units are one place", where="measured spine")
+        if self.last and list(map(len, self.last)) != list(map(len, self.spine.codes)):
+            raise InputError("units and their classes differ in number", where="measured spine")
+        self._check_chains()
+
+    def _check_chains(self) -> None:
+        """A unit without a share is the only child of one whose chain goes on to it; any other begins a chain."""
+        for depth, (above, here) in enumerate(pairwise(self.last), 1):
+            parent = self.spine.parent[depth]
+            reached = np.maximum(above, self._reached[depth - 1])[parent] >= depth
+            single = np.bincount(parent)[parent] == 1
+            if (reached != (here < depth)).any() or (reached & ~single).any() or (here >= len(self.last)).any():
+                raise InputError("shares do not add up to 1 on every path", where=f"measured spine, {self.spine.levels[depth]}",
+                                 remedy="only those of an only child go to its parent")  # fmt: skip
+        if self.last and (self.last[0] < 0).any():
+            raise InputError("the root is not measured", where="measured spine")
+
+    @cached_property
+    def _reached(self) -> tuple[NDArray[np.int8], ...]:
+        """How far down the chain goes that each unit is in."""
+        out = [self.last[0]]
+        for depth in range(1, len(self.last)):
+            above = out[-1][self.spine.parent[depth]]
+            out.append(np.where(above >= depth, above, self.last[depth]).astype(np.int8))
+        return tuple(out)
+
+    @staticmethod
+    def of(spine: Spine) -> MeasuredSpine:
+        """The published spine itself: each level is measured with its own share."""
+        return MeasuredSpine(spine, np.arange(len(spine.codes[-1])))
+
+    @staticmethod
+    def bypassed(spine: Spine, place: Ints) -> MeasuredSpine:
+        """Each only child bypassed: from the lowest level up, its shares go to its parent."""
+        last = [np.full(len(c), depth, dtype=np.int8) for depth, c in enumerate(spine.codes)]
+        for depth in range(len(spine) - 1, 0, -1):
+            parent = spine.parent[depth]
+            only = np.flatnonzero(np.bincount(parent)[parent] == 1)
+            last[depth - 1][parent[only]] = last[depth][only]
+            last[depth][only] = -1
+        return MeasuredSpine(spine, place, tuple(last))
+
+    def __repr__(self) -> str:
+        some = [
+            f"{level} {int(self.measured(level).sum()):,} of {self.spine.units(level):,}" for level in self.spine.levels
+        ]
+        return f"<MeasuredSpine: {', '.join(some)}>"
+
+    @property
+    def alike(self) -> bool:
+        """Whether all units of a level are measured alike."""
+        return not self.last
+
+    def measured(self, level: str) -> NDArray[np.bool_]:
+        """The units of a level that are measured, ``(units,)``."""
+        depth = self.spine.index(level)
+        return np.ones(len(self.spine.codes[depth]), dtype=bool) if self.alike else self.last[depth] >= depth
+
+    def classes(self, level: str) -> Mapping[str, NDArray[np.bool_]]:
+        """The classes of a level's units that there are, each with its units ``(units,)``; of those that are not measured
+        last."""
+        depth = self.spine.index(level)
+        if self.alike:
+            return {ALL: np.ones(len(self.spine.codes[depth]), dtype=bool)}
+        found = sorted(np.unique(np.maximum(self.last[depth], -1)).tolist(), key=lambda end: (end < depth, end))
+        return {chains.name(self.spine.levels, depth, end): self.last[depth] == end for end in found}
+
+    @cached_property
+    def paths(self) -> tuple[UnitPath, ...]:
+        """The classes on the way to a lowest unit: each way that there is, once."""
+        levels = self.spine.levels
+        if self.alike:
+            return (tuple((level, ALL) for level in levels),)
+        on_path = np.stack([self.last[d][self.spine.up(levels[-1], lv)] for d, lv in enumerate(levels)], axis=1)
+        return tuple(chains.path(levels, row) for row in np.unique(on_path, axis=0).tolist())
+
+    def published(self, lowest: Histogram, places: int) -> Histogram:
+        """A histogram of the lowest units as one of the ``places`` of the published spine: nobody is where the tree has no
+        unit."""
+        return Histogram.of(places, lowest.cells, self.place[lowest.unit], lowest.cell, lowest.count)
+
+    def of_published(self, lowest: Histogram) -> Histogram:
+        """A histogram of the published lowest units as one of the tree's. Raises :class:`InputError` where somebody is
+        outside of it."""
+        at = np.full(lowest.units, -1, dtype=np.int64)
+        at[self.place] = np.arange(len(self.place))
+        if (at[lowest.unit] < 0).any():
+            raise InputError("there are records in places without a housing unit or a facility, which the optimised spine "
+                             "leaves out", where="geography.spine",
+                             remedy='mend the input, or set geography.spine = "tabulation"')  # fmt: skip
+        return Histogram.of(len(self.place), lowest.cells, at[lowest.unit], lowest.cell, lowest.count)
