@@ -303,6 +303,12 @@ class Plan:
         """The draws that a record on one of the paths sees."""
         return tuple(seen(self.draws, path))
 
+    @property
+    def plain(self) -> tuple[Draw, ...]:
+        """The draws on the first of the paths: where there are only children, on that without any
+        (:func:`das.model.chains.conceivable`)."""
+        return self.on(self.paths[0])
+
 
 def _split(
     mechanism: Mechanism, budget: Exactly, levels: Shares, queries: Shares | Mapping[str, Shares], neighbours: str

@@ -109,6 +109,15 @@ class MeasuredSpine(Frozen):
         return {chains.name(self.spine.levels, depth, end): self.last[depth] == end for end in found}
 
     @cached_property
+    def usual(self) -> UnitPath:
+        """Of each level that has measured units the class that most of them have; of two as common the plainer."""
+        out = []
+        for level in self.spine.levels:
+            sizes = {name: int(where.sum()) for name, where in self.classes(level).items() if name != chains.UNMEASURED}
+            out += [(level, max(sizes, key=sizes.__getitem__))] if sizes else []
+        return tuple(out)
+
+    @cached_property
     def paths(self) -> tuple[UnitPath, ...]:
         """The classes on the way to a lowest unit: each way that there is, once."""
         levels = self.spine.levels

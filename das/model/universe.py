@@ -8,12 +8,13 @@ a universe by its name.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from das.model.budget import Plan, QueryNoise
+from das.model.budget import Plan, QueryNoise, UnitPath
 from das.model.frozen import Frozen
 from das.model.kinds import RecordKind
+from das.model.measured_spine import MeasuredSpine
 from das.model.microdata_form import MicrodataForm
 from das.model.publications import Publication
 from das.model.schema import Schema
@@ -89,10 +90,16 @@ class Universe(Frozen):
 
 @dataclass(frozen=True, kw_only=True)
 class Planned(Universe):
-    """A universe with the plan by which it is measured: the draws are its noise. What comes after measurement has no
-    need of a plan."""
+    """A universe with the plan by which it is measured: the draws are its noise, where units of a level are measured
+    differently those of the class that is the ``usual`` one there. What comes after measurement has no need of a plan."""
 
     plan: Plan
+    usual: UnitPath = ()  #: of each level of which units are measured; left out, the plan's first path
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "noise", self.plan.draws)
+        usual = self.usual or self.plan.paths[0]
+        object.__setattr__(self, "noise", tuple(d for d in self.plan.draws if d.place in usual))
+
+    def on(self, tree: MeasuredSpine) -> Planned:
+        """The same with the classes and paths that a tree has."""
+        return replace(self, plan=self.plan.along(tree.paths), usual=tree.usual)

@@ -176,8 +176,8 @@ class Geography(Part):
 
     levels: tuple[str, ...] = Field(min_length=1)
     """The levels of the tree, from the root down; those below the root are fields of the input."""
-    spine: Literal["tabulation"] = "tabulation"
-    """How the tree is made: from the codes of the input."""
+    spine: Literal["tabulation", "optimized"] = "tabulation"
+    """The tree that is measured: that of the codes of the input, or the one that the Bureau optimised for 2020."""
     define: dict[str, tuple[str, ...]] = {}
     """Levels that are products of fields: a unit for each combination that occurs."""
 

@@ -18,7 +18,7 @@ def passes(
 ) -> dict[str, tuple[tuple[str, ...], ...]]:
     """The passes of each level: written out, ``default``, or by rule (:mod:`das.model.passes`)."""
     return {
-        lv: written(lv, tuple(d.query for d in plan.at(lv)), given, where)
+        lv: written(lv, tuple(d.query for d in plan.plain if d.level == lv), given, where)
         if given.keys() & {lv, "default"} else default_passes(plan, schema, lv, root=lv == levels[0])
         for lv in levels
     }  # fmt: skip
@@ -48,8 +48,10 @@ def written(level: str, measured: Sequence[str], given: WrittenPasses, where: st
 
 
 def default_passes(plan: Plan, schema: Schema, level: str, *, root: bool) -> tuple[tuple[str, ...], ...]:
-    """The passes of ``level``, by the rule of :mod:`das.model.passes`; ``root`` if it is the first of the tree."""
+    """The passes of ``level``, by the rule of :mod:`das.model.passes`; ``root`` if it is the first of the tree. The rule
+    asks for ratios of variances, which the classes of a level have in common."""
     measured = {
-        d.query: (schema.query(d.query), float(d.mechanism.continuous_variance(d.parameter))) for d in plan.at(level)
-    }
+        d.query: (schema.query(d.query), float(d.mechanism.continuous_variance(d.parameter)))
+        for d in plan.plain if d.level == level
+    }  # fmt: skip
     return by_rule(measured, root=root)

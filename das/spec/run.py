@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from fractions import Fraction
 from functools import cached_property
 
-from pydantic import Field
+from pydantic import Field, PrivateAttr
 
 from das.accounting.statement import Terms
 from das.errors import SpecError
 from das.model.budget import Neighbours
+from das.model.measured_spine import MeasuredSpine
 from das.model.mechanisms import MECHANISMS
 from das.model.post_processing import PostProcessing
 from das.model.schema import Schema
@@ -48,6 +50,7 @@ class RunSpec(Part):
     rounding: RoundingPart = RoundingPart()
     constraints: Constraints = Constraints()
     output: Output = Output()
+    _trees: Mapping[str, MeasuredSpine] | None = PrivateAttr(default=None)
 
     @cached_property
     def schema_built(self) -> Schema:
@@ -61,7 +64,8 @@ class RunSpec(Part):
     @cached_property
     def universes(self) -> tuple[Planned, ...]:
         """Persons, and what else is counted over the same tree."""
-        return universes(self)
+        found = universes(self)
+        return found if self._trees is None else tuple(u.on(self._trees[u.name]) for u in found)
 
     def universe(self, name: str) -> Planned:
         """By its name. Raises :class:`SpecError`."""
@@ -93,6 +97,17 @@ class RunSpec(Part):
             b.target,
             {u.name: u.plan.paths for u in self.universes},
         )
+
+    def on(self, trees: Mapping[str, MeasuredSpine]) -> RunSpec:
+        """The same specification where the trees are known that the universes are measured over: their plans have the
+        classes of units and the paths that there are, and no others. Nothing of this is a key of the configuration."""
+        if self.geography.spine == "tabulation":
+            return self
+        found = self.model_copy()
+        for name in ("universes", "after", "terms"):
+            found.__dict__.pop(name, None)  # a copy has what was computed of the other
+        found._trees = dict(trees)
+        return found
 
     def calibrate(self) -> RunSpec:
         """The same specification with the budget found where it gives a target alone."""

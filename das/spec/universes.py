@@ -11,6 +11,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from das.errors import SpecError
+from das.model import chains
 from das.model.allocation import Allocation
 from das.model.budget import Neighbours, Plan
 from das.model.kinds import HOUSING, KINDS, PERSONS, RecordKind, kind_of
@@ -108,7 +109,8 @@ def _relative(spec: RunSpec, schema: Schema, part: RelativeBudget, where: str, p
 
 
 def plan_of(spec: RunSpec, schema: Schema, total: Fraction, part: BudgetPart | RelativeBudget, where: str) -> Plan:
-    """The plan of a budget part for a total. Raises :class:`SpecError`."""
+    """The plan of a budget part for a total; on an optimised spine with every class of units that there can be, as long
+    as there is no tree. Raises :class:`SpecError`."""
     levels = spec.geography.levels
     if missing := [lv for lv in levels if lv not in part.levels]:
         raise SpecError(f"level {missing[0]!r} of geography.levels has no share", where=f"{where}.levels",
@@ -127,4 +129,8 @@ def plan_of(spec: RunSpec, schema: Schema, total: Fraction, part: BudgetPart | R
         allocation = Allocation(ordered, part.queries)
     except SpecError as error:
         raise SpecError(error.what, where=str(error.where).replace("budget", where, 1)) from None
-    return Plan.of(total, MECHANISMS[spec.budget.mechanism], Neighbours(spec.budget.neighbours), allocation)
+    mechanism, neighbours = MECHANISMS[spec.budget.mechanism], Neighbours(spec.budget.neighbours)
+    if spec.geography.spine == "tabulation":
+        return Plan.of(total, mechanism, neighbours, allocation)
+    paths = chains.conceivable(levels)
+    return Plan.of(total, mechanism, neighbours, allocation, chains.classes(levels, paths), paths)

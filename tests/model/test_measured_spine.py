@@ -18,16 +18,17 @@ from das.model.spine import Spine
 
 
 @st.composite
-def spines(draw: st.DrawFn) -> Spine:
-    """Random trees with many only children."""
-    depth = draw(st.integers(1, 6))
+def spines(draw: st.DrawFn, levels: tuple[str, ...] = ()) -> Spine:
+    """Random trees with many only children; of these levels, or of one to six."""
+    levels = levels or tuple(f"L{i}" for i in range(draw(st.integers(1, 6))))
+    depth = len(levels)
     codes, parents = [np.array(["r"])], [np.zeros(1, dtype=np.int64)]
     for _ in range(depth - 1):
         children = draw(st.lists(st.sampled_from([1, 1, 2, 3]), min_size=len(codes[-1]), max_size=len(codes[-1])))
         home = np.repeat(np.arange(len(children)), children)
         parents.append(home)
         codes.append(np.array([f"{codes[-1][p]}{i:03}" for i, p in enumerate(home)]))
-    return Spine(tuple(f"L{i}" for i in range(depth)), tuple(codes), tuple(parents))
+    return Spine(levels, tuple(codes), tuple(parents))
 
 
 @given(spines())
