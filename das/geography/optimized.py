@@ -1,0 +1,163 @@
+r"""The optimised spine: block groups of blocks that lie in the same areas, and two branches of every state.
+
+The rule of the production runs of 2020, which is exactly this:
+
+* The blocks are those with a housing unit or a facility of group quarters, where the data say which.
+* Each state falls into two branches, the blocks in American Indian, Alaska Native and Native Hawaiian areas
+  (:mod:`das.geography.aian`) and all others; with it whatever it holds down to the tracts, or to the level that stands
+  above the block groups.
+* A block's *key* is its off-spine entity, its area and its facilities. The entity is the county subdivision in states
+  where these govern, outside of the areas; else the place. The facilities are which types of group quarters there are
+  (for persons; not for housing units). Targets, any other public areas, stand behind these in the key.
+* In a tract of n blocks, those of one key, in the order of their codes, are cut into runs of
+  :math:`\lfloor\sqrt n\rfloor + f + 1`, or are not cut. Each run is a block group: runs of two blocks or more first, by
+  key, and behind them those of one block.
+
+Nothing else of the data enters, and of the records nothing: the tree tells which blocks have structures and which types
+of facilities, where these are invariants.
+
+Everything is done on arrays over the blocks, in one sort.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from das.errors import InputError
+from das.geography import aian
+from das.geography.geocodes import Geocodes
+from das.model.codes import Codes, of_characters
+from das.model.measured_spine import MeasuredSpine
+from das.model.records import Blocks
+from das.model.spine import Spine
+
+Ints = NDArray[np.int64]
+
+#: States, by their codes, whose county subdivisions govern: outside of American Indian areas these are the off-spine
+#: entities, not places.
+STRONG_MCD = tuple(b"09 23 25 26 27 33 34 36 42 44 50 55".split())
+#: The fan-out of production: runs have isqrt(n) + FANOUT + 1 blocks.
+FANOUT = 12
+
+
+@dataclass(frozen=True)
+class Rule:
+    """How a tree is made. ``fanout`` is f above, ``None`` where blocks of one key are not cut into runs. ``targets`` are
+    codes of each block ``(blocks,)`` by name. ``structures``, ``facilities``: whether it is published exactly which blocks
+    have housing units or facilities, and which types of these: what is not, the tree does not rest on."""
+
+    fanout: int | None = FANOUT
+    targets: Mapping[str, Codes] = field(default_factory=dict)
+    geocodes: Geocodes = field(default_factory=Geocodes)
+    structures: bool = True
+    facilities: bool = True
+
+    def __post_init__(self) -> None:
+        if self.fanout is not None and self.fanout < 0:
+            raise InputError(f"a fan-out of {self.fanout}", where="geography.fanout",
+                             remedy='give a whole number from 0 on, or "none"')  # fmt: skip
+
+
+def measured_spine(blocks: Blocks, spine: Spine, unit: Ints, rule: Rule, *, facilities: bool) -> MeasuredSpine:
+    """The optimised spine of the blocks. ``spine`` is their tabulation spine, whose levels it has; ``unit`` ``(blocks,)``
+    the lowest unit of each block on it. ``facilities``: whether types of group quarters tell blocks apart, as they do for
+    persons.
+
+    Raises :class:`InputError` for a level of states that is missing or the root of two branches, lowest units that are
+    no blocks, codes of areas that do not exist, and an input without a structure.
+    """
+    _check(spine, unit)
+    kept, state = _universe(blocks, rule), spine.index("State")
+    unit = unit[kept]
+    code = spine.codes[-1][unit]
+    area = _field(blocks, "AIAN", aian.NONE)[kept]
+    branch = aian.branches(area, code)
+    trunk = [spine.up(spine.levels[-1], level)[unit] for level in spine.levels[:-2]]
+    home = spine.codes[state][trunk[state]]
+    key = [_entity(blocks, kept, home, branch), np.where(branch, area, aian.NONE)]
+    if facilities and rule.facilities and blocks.structures is not None:
+        key.append(of_characters(np.packbits(blocks.structures[kept, 1:] > 0, axis=1)))
+    key += [codes[kept] for codes in rule.targets.values()]
+    above = [trunk[state - 1]] if state else []
+    order = np.lexsort((code, *reversed(key), trunk[-1], branch, *above))
+
+    first, starts = np.arange(len(unit)) == 0, []
+    for depth, column in enumerate(trunk):
+        first |= _changes(column[order])
+        if depth == state:
+            first |= _changes(branch[order])
+        starts.append(np.flatnonzero(first))
+    if len(starts[0]) > 1:
+        raise InputError(f"{spine.levels[0]} {spine.code(spine.levels[0], 0)} has blocks in American Indian areas and "
+                         "others: on an optimised spine these are two units", where="geography.levels",
+                         remedy="put a level above it, such as US")  # fmt: skip
+    for column in key:
+        first |= _changes(column[order])
+    groups, within = _groups(first, starts[-1], rule.fanout)
+    order, starts = order[within], [*starts, groups, np.arange(len(unit))]
+    parent = [np.zeros(1, dtype=np.int64), *(np.searchsorted(a, b, side="right") - 1 for a, b in pairwise(starts))]
+    own = [spine.codes[d][column[order[at]]] for d, (column, at) in enumerate(zip(trunk, starts, strict=False))]
+    codes = rule.geocodes.of(spine.levels, [*own, code[order]], parent, branch[order[starts[state]]])
+    return MeasuredSpine.bypassed(Spine(spine.levels, codes, tuple(parent)), unit[order])
+
+
+def _check(spine: Spine, unit: Ints) -> None:
+    where = "geography.levels"
+    if "State" not in spine.levels[:-2]:
+        raise InputError("an optimised spine has a level State, and two levels or more below it", where=where,
+                         remedy='name them, or set geography.spine = "tabulation"')  # fmt: skip
+    if len(unit) != spine.units(spine.levels[-1]):
+        raise InputError(f"units of {spine.levels[-1]!r} are not the blocks of the input", where=where,
+                         remedy="the lowest level of an optimised spine is that of the blocks")  # fmt: skip
+
+
+def _universe(blocks: Blocks, rule: Rule) -> Ints:
+    """The blocks on the spine."""
+    if blocks.structures is None or not rule.structures:
+        return np.arange(len(blocks))
+    kept = np.flatnonzero(blocks.structures.any(axis=1))
+    if not len(kept):
+        raise InputError("no block has a housing unit or a facility", where="geography.spine",
+                         remedy='mend the input, or set geography.spine = "tabulation"')  # fmt: skip
+    return kept
+
+
+def _field(blocks: Blocks, name: str, none: bytes) -> Codes:
+    """A geographic field of the blocks; where the input has no such field, no block is in such an area."""
+    return blocks.fields[name] if name in blocks.fields else np.full(len(blocks), none)
+
+
+def _entity(blocks: Blocks, kept: Ints, state: Codes, branch: NDArray[np.bool_]) -> Codes:
+    """The off-spine entity of each block that is kept, unique within its state."""
+    place = _field(blocks, "Place", b"99999")[kept]
+    division = _field(blocks, "County_Subdivision", b"99999")[kept]
+    return np.where(np.isin(state, STRONG_MCD) & ~branch, division, place)
+
+
+def _changes(column: NDArray[np.generic]) -> NDArray[np.bool_]:
+    """Where a value differs from the one before it, ``(n,)``."""
+    out = np.zeros(len(column), dtype=bool)
+    out[1:] = column[1:] != column[:-1]
+    return out
+
+
+def _groups(first: NDArray[np.bool_], tracts: Ints, fanout: int | None) -> tuple[Ints, Ints]:
+    """``first`` ``(blocks,)`` is where a tract or a key begins, ``tracts`` where tracts do. Returns the starts of the block
+    groups, and the blocks in the order of these."""
+    at = np.arange(len(first))
+    tract = np.searchsorted(tracts, at, side="right") - 1
+    if fanout is not None:
+        size = np.sqrt(np.diff(tracts, append=len(at))).astype(np.int64) + fanout + 1
+        run = np.maximum.accumulate(np.where(first, at, 0))
+        first = first | ((at - run) % size[tract] == 0)
+    start = np.flatnonzero(first)
+    size = np.diff(start, append=len(at))
+    order = np.lexsort((size == 1, tract[start]))
+    start, size = start[order], size[order]
+    begin = np.cumsum(size) - size
+    return begin, at + np.repeat(start - begin, size)
