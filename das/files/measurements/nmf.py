@@ -5,6 +5,9 @@ query (or constraint). Columns: ``geocode``; ``query_name`` (``<query>_dpq``, ``
 column for each attribute, holding ``*`` (summed out), ``detailed``, or the name of a grouping;
 ``query_shape`` and ``value`` (lists of integers, C order); ``variance`` (float32) or ``sign``.
 
+A unit that is not measured, by any query, has no row in ``DPQuery``, and a level without a measured unit no such folder;
+constraints are given of all units.
+
 A part holds one batch of units, with row groups of one query each, so that one query of one level is read
 without touching the others. Values are dictionary-encoded: 129 to 256 different ones take a byte each, which zstd
 packs to within a tenth of their entropy; fewer or more take seven bits or nine, which nothing packs. So a query's
@@ -42,18 +45,25 @@ _LEAST = np.finfo(np.float32).tiny
 _ONE_PAGE = 1 << 28
 
 
-def write(root: Path, level: str, schema: Schema, spine: Spine, measurements: Iterable[Measurement]) -> Path:
-    """Write all measurements of a level as they come; the level appears whole or not at all. Returns the folder
-    that holds them and nothing else."""
+def write(
+    root: Path, level: str, schema: Schema, spine: Spine, measurements: Iterable[Measurement], *, every: bool = False
+) -> Path:
+    """Write all measurements of a level as they come, of the units that are measured or, with ``every``, of all; the level
+    appears whole or not at all. Returns the folder that holds them and nothing else, and is not there if there are none."""
     final = root / f"{level}.parquet"
     partition, geocodes = _partition(spine, level), texts.column(spine.codes[spine.index(level)])
     with atomic.folder(final) as draft:
         for number, batch in enumerate(_batches(measurements)):
+            measured = np.any([np.isfinite(m.variance) for m in batch], axis=0) | every
             for where, a, b in _runs(partition, batch[0].start, len(batch[0].values)):
-                folder = draft / "DPQuery" / where
-                folder.mkdir(parents=True, exist_ok=True)
-                tables = [_rows(m, a, b, schema.query(m.query), schema, geocodes) for m in batch]
-                _write_part(folder / f"part-{number:05d}.parquet", tables)
+                unit = a + np.flatnonzero(measured[a:b])
+                if len(unit):
+                    folder = draft / "DPQuery" / where
+                    folder.mkdir(parents=True, exist_ok=True)
+                    tables = [_rows(m, unit, schema.query(m.query), schema, geocodes) for m in batch]
+                    _write_part(folder / f"part-{number:05d}.parquet", tables)
+    if not any(final.iterdir()):
+        final.rmdir()
     return final / "DPQuery"
 
 
@@ -100,10 +110,11 @@ def _runs(partition: tuple[list[str], NDArray[np.int64]], start: int, n: int) ->
         yield partition[0][here[a]], a, b
 
 
-def _rows(m: Measurement, a: int, b: int, query: Query, schema: Schema, geocodes: pa.StringArray) -> pa.Table:
-    columns = describe(geocodes[m.start + a : m.start + b], f"{m.query}_dpq", query, schema)
-    columns["value"] = _lists(m.values[a:b])
-    columns["variance"] = pa.array(np.maximum(m.variance[a:b].astype(np.float32), _LEAST))
+def _rows(m: Measurement, unit: NDArray[np.intp], query: Query, schema: Schema, geocodes: pa.StringArray) -> pa.Table:
+    """Those of some units, counted from the first of the measurement."""
+    columns = describe(geocodes.take(pa.array(m.start + unit)), f"{m.query}_dpq", query, schema)
+    columns["value"] = _lists(m.values[unit])
+    columns["variance"] = pa.array(np.maximum(m.variance[unit].astype(np.float32), _LEAST))
     return pa.table(columns)
 
 

@@ -1,13 +1,14 @@
 """Noisy measurement files (:mod:`das.files.measurements.nmf`), read a slice of units at a time.
 
-:class:`NmfReader` knows the spine and every file; a task carries an :class:`NmfPart`, which knows the files and codes of its own
-units alone.
+:class:`NmfReader` knows the spine, which units are measured, and every file; a task carries an :class:`NmfPart`, which knows
+the files and codes of its own units alone. Units that are not measured have no rows: their answers are zeros of infinite
+variance.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -27,26 +28,29 @@ from das.model.spine import Spine, places
 
 
 class NmfReader:
-    """Measurements of one published directory, read a slice of units at a time."""
+    """Measurements of one published directory, read a slice of units at a time. ``measured`` says of each level which units
+    are, ``(units,)``, such as :meth:`das.model.measured_spine.MeasuredSpine.measured`; without it all are."""
 
-    def __init__(self, root: Path, spine: Spine) -> None:
-        self.root, self.spine = Path(root), spine
-        self._files: dict[str, tuple[_File, ...]] = {}
+    def __init__(self, root: Path, spine: Spine, measured: Callable[[str], NDArray[np.bool_]] | None = None) -> None:
+        self.root, self.spine, self._measured = Path(root), spine, measured
+        self._levels: dict[str, _LevelFiles] = {}
 
     def queries(self, level: str) -> tuple[str, ...]:
-        return _queries(self._level(level))
+        """Those that units of a level are measured with: none where none is."""
+        return tuple(self._level(level).answers)
 
     def read(self, level: str, query: str, start: int, stop: int) -> Measurement:
-        """Units ``start:stop``; every one of them must be in the files, once."""
+        """Units ``start:stop``; every one of them that is measured must be in the files, once."""
         return self.part(level, start, stop).read(level, query, start, stop)
 
     def part(self, level: str, start: int, stop: int) -> NmfPart:
         """The files that hold units ``start:stop``, and the codes of these and of what stands between them."""
-        files = tuple(f for f in self._level(level) if f.first < stop and f.last >= start)
+        held = self._level(level)
+        files = tuple(f for f in held.files if f.first < stop and f.last >= start)
         first = min([start, *(f.first for f in files)])
         last = max([stop, *(f.last + 1 for f in files)])
         codes = self.spine.codes[self.spine.index(level)][first:last]
-        return NmfPart(self.root, level, first, codes, files)
+        return NmfPart(self.root, level, first, codes, held.measured[first:last], held.answers, files)
 
     def constraints(self, level: str) -> dict[str, tuple[str, NDArray[np.int64]]]:
         """Constraint rows of a level: name -> (sign, bounds of shape (units, answers))."""
@@ -74,15 +78,27 @@ class NmfReader:
                 )
         return found
 
-    def _level(self, level: str) -> tuple[_File, ...]:
-        if level not in self._files:
+    def _level(self, level: str) -> _LevelFiles:
+        if level not in self._levels:
             folder = self.root / f"{level}.parquet" / "DPQuery"
+            measured = np.ones(self.spine.units(level), dtype=bool) if self._measured is None else self._measured(level)
             paths = sorted(folder.rglob("*.parquet"))
-            if not paths:
-                raise ReleaseError(f"no measurements of level {level!r}", where=folder, remedy=_LOST)
-            found = (_File.of(p, self.spine, level) for p in paths)
-            self._files[level] = tuple(sorted(found, key=lambda f: f.first))
-        return self._files[level]
+            if bool(paths) != measured.any():
+                raise ReleaseError(f"no measurements of level {level!r}" if not paths else
+                                   f"measurements of level {level!r}, of which no unit is measured", where=folder,
+                                   remedy=_LOST)  # fmt: skip
+            files = sorted((_File.of(p, self.spine, level) for p in paths), key=lambda f: f.first)
+            self._levels[level] = _LevelFiles(tuple(files), measured, _answers(files))
+        return self._levels[level]
+
+
+@dataclass(frozen=True, eq=False)
+class _LevelFiles:
+    """The files of a level, which of its units are measured ``(units,)``, and the number of answers to each query."""
+
+    files: tuple[_File, ...]
+    measured: NDArray[np.bool_]
+    answers: Mapping[str, int]
 
 
 @dataclass(frozen=True)
@@ -112,51 +128,61 @@ class _File:
 
 @dataclass(frozen=True, eq=False)
 class NmfPart:
-    """Some units of one level, for a task: ``files`` that hold them, and ``codes`` of units ``first : first + len(codes)``
-    of the level, all that the files have."""
+    """Some units of one level, for a task: ``files`` that hold them, ``codes`` of units ``first : first + len(codes)``
+    of the level, all that the files have, and which of these are ``measured``; the number of ``answers`` to each query."""
 
     root: Path
     level: str
     first: int
     codes: Codes
+    measured: NDArray[np.bool_]
+    answers: Mapping[str, int]
     files: tuple[_File, ...]
 
     def queries(self, level: str) -> tuple[str, ...]:
-        return _queries(self._of(level))
+        self._check(level)
+        return tuple(self.answers)
 
     def part(self, level: str, start: int, stop: int) -> NmfPart:
-        files = tuple(f for f in self._of(level) if f.first < stop and f.last >= start)
-        return NmfPart(self.root, level, self.first, self.codes, files)
+        self._check(level)
+        return replace(self, files=tuple(f for f in self.files if f.first < stop and f.last >= start))
 
     def read(self, level: str, query: str, start: int, stop: int) -> Measurement:
-        values: NDArray[np.int64] | None = None
-        variance, times = np.zeros(stop - start), np.zeros(stop - start, dtype=np.int64)
-        for file in self._of(level):
+        self._check(level)
+        if query not in self.answers:
+            raise ReleaseError(
+                f"query {query!r} is not in these files", where=self.root / f"{level}.parquet", remedy=_LOST
+            )
+        values = np.zeros((stop - start, self.answers[query]), dtype=np.int64)
+        variance, times = np.full(stop - start, np.inf), np.zeros(stop - start, dtype=np.int64)
+        for file in self.files:
             if not (file.first < stop and file.last >= start):
                 continue
             for group in file.groups_of(query):
                 unit, got, var = self._load(file.path, group)
                 keep = (unit >= start) & (unit < stop)
-                if values is None:
-                    values = np.zeros((stop - start, got.shape[1]), dtype=np.int64)
                 if got.shape[1] != values.shape[1]:
                     raise ReleaseError(f"other numbers of answers to {query!r} than before", where=file.path,
                                        remedy=_LOST)  # fmt: skip
                 values[unit[keep] - start], variance[unit[keep] - start] = got[keep], var[keep]
                 np.add.at(times, unit[keep] - start, 1)
-        if values is None or (times != 1).any():
-            at = int(np.flatnonzero(times != 1)[0])
-            what = "no measurement" if times[at] == 0 else f"{times[at]} measurements"
-            code = self.codes[start + at - self.first].decode()
-            raise ReleaseError(f"{what} of {query!r} for {level} {code}", where=self.root, remedy=_LOST)
+        self._check_times(query, start, times)
         if not (variance > 0).all():
             raise ReleaseError(f"a variance of {query!r} at {level!r} is not positive", where=self.root, remedy=_LOST)
         return Measurement(level, query, start, values, variance)
 
-    def _of(self, level: str) -> tuple[_File, ...]:
+    def _check_times(self, query: str, start: int, times: NDArray[np.int64]) -> None:
+        """Every unit that is measured has one row, any other has none."""
+        measured = self.measured[start - self.first : start - self.first + len(times)]
+        if len(odd := np.flatnonzero(times != measured)):
+            what = "no measurement" if times[odd[0]] == 0 else f"{times[odd[0]]} measurements"
+            unit = f"{self.level} {self.codes[start + odd[0] - self.first].decode()}"
+            but = "" if measured[odd[0]] else ", which is not measured"
+            raise ReleaseError(f"{what} of {query!r} for {unit}{but}", where=self.root, remedy=_LOST)
+
+    def _check(self, level: str) -> None:
         if level != self.level:
             raise ValueError(f"this is a part of level {self.level!r}, not of {level!r}")
-        return self.files
 
     def _load(self, path: Path, group: int) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
         table = _columns(path, ["geocode", "value", "variance"], group)
@@ -164,8 +190,15 @@ class NmfPart:
         return unit, _matrix(table["value"], path), table["variance"].to_numpy().astype(np.float64)
 
 
-def _queries(files: Sequence[_File]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(name for file in files for name, _ in file.groups))
+def _answers(files: Sequence[_File]) -> dict[str, int]:
+    """The number of answers to each query, from the shape in its first row."""
+    out: dict[str, int] = {}
+    for file in files:
+        for name, group in file.groups:
+            if name not in out:
+                shape = _columns(file.path, ["query_shape"], group)["query_shape"][:1]
+                out[name] = int(_matrix(shape, file.path).prod())
+    return out
 
 
 def _names(meta: pq.FileMetaData, path: Path) -> Iterator[str]:

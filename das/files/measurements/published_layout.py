@@ -111,7 +111,7 @@ def _convert(folder: Path, draft: Path, batch: int, progress: Progress) -> None:
     root = run_directory.nmf_folder(draft, universe)
     for level, what in zip(levels, measured, strict=True):
         progress.stage(f"convert {level.name}", spine.units(level.name))
-        nmf.write(root, level.name, schema, spine, _measurements(level, what, spine, batch, progress))
+        nmf.write(root, level.name, schema, spine, _measurements(level, what, spine, batch, progress), every=True)
         if not what.variances:
             notes.append(f"nothing is measured at {level.name}")
     if not measured[0].variances:

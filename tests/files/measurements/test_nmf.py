@@ -187,6 +187,78 @@ def test_a_part_carries_the_files_and_codes_of_its_units_alone(tmp_path: Path) -
         part.read("US", "total", 0, 1)
 
 
+# --- units that are not measured ------------------------------------------------------------------------------------
+
+
+def without(measurements: list[Measurement], measured: np.ndarray) -> list[Measurement]:
+    """As measuring leaves units of a class without draws: zeros of infinite variance."""
+    out = []
+    for m in measurements:
+        here = measured[m.start : m.start + len(m.values)]
+        values, variance = np.where(here[:, None], m.values, 0), np.where(here, m.variance, np.inf)
+        out.append(Measurement(m.level, m.query, m.start, values, variance))
+    return out
+
+
+@given(
+    sizes=st.sampled_from([[8], [4, 4], [3, 1, 4]]),
+    mask=st.integers(0, 255),
+    start=st.integers(0, 7),
+    n=st.integers(1, 8),
+)
+@settings(max_examples=40)
+def test_a_unit_that_is_not_measured_has_no_row_and_is_read_as_nothing(
+    tmp_path_factory: pytest.TempPathFactory, sizes: list[int], mask: int, start: int, n: int
+) -> None:
+    root, stop = tmp_path_factory.mktemp("nmf"), min(8, start + n)
+    which = (mask >> np.arange(8)) & 1 == 1
+    folder = write(root, "Block", PL94, SPINE, without(measured("Block", sizes), which))
+    codes = SPINE.geocodes("Block")
+    rows = [(r["geocode"], r["query_name"]) for p in parts(root) for r in pq.ParquetFile(p).read().to_pylist()]
+    assert sorted(rows) == sorted((c, f"{q}_dpq") for c in codes[which].tolist() for q in QUERIES)
+    assert (folder.is_dir(), (root / "Block.parquet").exists()) == (which.any(), which.any())
+    reader = NmfReader(root, SPINE, {"Block": which}.__getitem__)
+    assert reader.queries("Block") == (QUERIES if which.any() else ())
+    part = pickle.loads(pickle.dumps(reader.part("Block", start, stop)))
+    assert part.queries("Block") == reader.queries("Block")
+    for whole in without(measured("Block"), which) if which.any() else ():
+        for got in (reader.read("Block", whole.query, start, stop), part.read("Block", whole.query, start, stop)):
+            assert np.array_equal(got.values, whole.values[start:stop])
+            assert np.array_equal(got.variance, whole.variance[start:stop])
+
+
+def test_a_unit_that_lacks_one_query_of_several_keeps_its_row(tmp_path: Path) -> None:
+    """Measurements that others published may be so."""
+    first, *others = measured("Block")
+    which = np.arange(8) != 5
+    write(tmp_path, "Block", PL94, SPINE, [*without([first], which), *others])
+    got = NmfReader(tmp_path, SPINE).read("Block", first.query, 0, 8)
+    assert np.isfinite(got.variance).tolist() == which.tolist()
+
+
+@pytest.mark.parametrize("written,said,word", [
+    ([1, 1, 1], [1, 0, 1], "1 measurements of 'total' for State 44, which is not measured"),
+    ([1, 0, 1], [1, 1, 1], "no measurement of 'total' for State 44"),
+    ([0, 0, 0], [0, 1, 0], "no measurements of level 'State'"),
+    ([0, 1, 0], [0, 0, 0], "measurements of level 'State', of which no unit is measured"),
+])  # fmt: skip
+def test_rows_are_those_of_the_units_that_are_measured(
+    tmp_path: Path, written: list[int], said: list[int], word: str
+) -> None:
+    write(tmp_path, "State", PL94, SPINE, without(measured("State"), np.array(written, dtype=bool)))
+    with pytest.raises(ReleaseError, match=word):
+        NmfReader(tmp_path, SPINE, lambda level: np.array(said, dtype=bool)).read("State", "total", 0, 3)
+
+
+def test_constraints_are_of_all_units_whether_measured_or_not(tmp_path: Path) -> None:
+    nobody = np.zeros(3, dtype=bool)
+    write(tmp_path, "State", PL94, SPINE, without(measured("State"), nobody))
+    write_constraints(tmp_path, PL94, SPINE, [Constraint("total", "State", "total", "=", np.array([[1], [2], [3]]))])
+    reader = NmfReader(tmp_path, SPINE, lambda level: nobody)
+    assert reader.queries("State") == ()
+    assert reader.constraints("State")["total"][1].tolist() == [[1], [2], [3]]
+
+
 def test_the_order_of_rows_and_files_does_not_matter(root: Path) -> None:
     """Published files stand in no order that we know: units are found by their codes."""
     path = parts(root)[0]
