@@ -105,7 +105,7 @@ class Modes:
     def apply(self, operator: Array, x: Array) -> Array:
         """``operator @ x``: ``(..., modes, d', d) x (..., d, n_1, ..., n_m) -> (..., d', n_1, ..., n_m)``."""
         out: Array | None = None
-        for m, part in enumerate(self._parts(x)):
+        for m, part in enumerate(self.parts(x)):
             flat = part.reshape(*part.shape[: part.ndim - len(self.plain)], -1)
             done = operator[..., m, :, :] @ flat
             done = done.reshape(*done.shape[:-1], *part.shape[part.ndim - len(self.plain) :])
@@ -113,7 +113,7 @@ class Modes:
         assert out is not None
         return out
 
-    def _parts(self, x: Array) -> list[Array]:
+    def parts(self, x: Array) -> list[Array]:
         """The component of x in each mode; constant axes have length 1."""
         parts = [x]
         for i in range(len(self.plain)):

@@ -1,0 +1,99 @@
+"""What areas have of the units of each level: only units that a border cuts are taken apart."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from das.errors import InputError
+from das.model.constraint import JointTotals
+from das.model.spine import Spine
+
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Pieces:
+    """Of one level, arrays ``(pieces,)``: piece i is what area ``area[i]`` has of unit ``unit[i]``, all of it where
+    ``whole[i]``. ``up[i]``: the piece of the level above that it is in. A whole piece is the last on its way down: what is
+    below it is not listed. Those of the root have ``up`` 0, and mean nothing by it."""
+
+    area: Ints
+    unit: Ints
+    whole: NDArray[np.bool_]
+    up: Ints
+
+    def __len__(self) -> int:
+        return len(self.area)
+
+
+def pieces(parents: Sequence[Ints], area: Ints, unit: Ints) -> list[Pieces]:
+    """Of each level, root first, where lowest unit ``unit[i]`` is in area ``area[i]``, no pair twice. ``parents``: of each
+    level, root first, the number of each unit's parent."""
+    out: list[Pieces] = []
+    whole = np.ones(len(unit), dtype=bool)
+    for depth in range(len(parents) - 1, 0, -1):
+        n = len(parents[depth - 1])
+        children = np.bincount(parents[depth], minlength=n)
+        pairs, at = np.unique(area * n + parents[depth][unit], return_inverse=True)
+        inside = np.bincount(at, weights=whole, minlength=len(pairs)) == children[pairs % n]
+        _keep(out, ~inside[at], area, unit, whole, at)
+        area, unit, whole = pairs // n, pairs % n, inside
+    _keep(out, np.ones(len(unit), dtype=bool), area, unit, whole, np.zeros(len(unit), dtype=np.int64))
+    return out[::-1]
+
+
+def _keep(
+    out: list[Pieces], keep: NDArray[np.bool_], area: Ints, unit: Ints, whole: NDArray[np.bool_], up: Ints
+) -> None:
+    """Add a level; the one below it, if any, now knows the numbers of its pieces."""
+    if out:
+        low = out[-1]
+        out[-1] = Pieces(low.area, low.unit, low.whole, (np.cumsum(keep) - 1)[low.up])
+    out.append(Pieces(area[keep], unit[keep], whole[keep], up[keep].astype(np.int64)))
+
+
+@dataclass(frozen=True, eq=False)
+class Tiers:
+    """The levels of a tree, root first, and, where siblings have a joint total, one more above these whose units are their
+    parts. ``level[i]`` is the name of the level, empty for the parts; ``parents[i]`` ``(units,)`` the parent of each unit;
+    ``total[i]`` the known totals of its units, if they are known."""
+
+    level: tuple[str, ...]
+    parents: tuple[Ints, ...]
+    total: tuple[Ints | None, ...]
+
+    def __len__(self) -> int:
+        return len(self.level)
+
+    @staticmethod
+    def of(
+        spine: Spine,
+        totals: Mapping[str, Ints | None] | None = None,
+        joint: tuple[str, JointTotals] | None = None,
+    ) -> Tiers:
+        """``totals``: by level, known ones; ``joint``: the level whose units have joint totals."""
+        level: list[str] = []
+        parents: list[Ints] = []
+        total: list[Ints | None] = []
+        for name, parent in zip(spine.levels, spine.parent, strict=True):
+            if joint is not None and joint[0] == name:
+                level.append("")
+                parents.append(_homes(parent, joint[1]))
+                total.append(joint[1].total)
+            level.append(name)
+            parents.append(joint[1].part.astype(np.int64) if joint is not None and joint[0] == name else parent)
+            total.append((totals or {}).get(name))
+        return Tiers(tuple(level), tuple(parents), tuple(total))
+
+
+def _homes(parent: Ints, joint: JointTotals) -> Ints:
+    """The parent of each part."""
+    home = np.zeros(len(joint.total), dtype=np.int64)
+    home[joint.part] = parent
+    if (home[joint.part] != parent).any():
+        raise InputError("the units of a part are not siblings", where="joint totals")
+    return home
