@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,10 +14,10 @@ from das.engine import InProcess, Progress, Silent, in_order
 from das.errors import InputError
 from das.estimate import information as full
 from das.estimate.estimator import Array, Estimator
-from das.estimate.information import FromBelow, Information, Unbiased
+from das.estimate.information import Information, Unbiased, only
 from das.estimate.informed import Informed
 from das.estimate.modes import Modes
-from das.model.constraint import Bounds
+from das.model.constraint import Bounds, JointTotals
 from das.model.level_bounds import LevelBounds
 from das.model.measurement import MeasurementSource
 from das.model.query import Query
@@ -26,15 +26,34 @@ from das.model.universe import Universe
 
 
 @dataclass(frozen=True, eq=False)
+class KnownParts:
+    """The parts of a level whose totals are known jointly: of each of its units the ``part``, of each part its ``parent``,
+    and what the units of a part say of it."""
+
+    part: NDArray[np.intp]
+    parent: NDArray[np.int64]
+    information: Information
+
+    @staticmethod
+    def of(modes: Modes, known: Information, joint: JointTotals, parent: NDArray[np.int64]) -> KnownParts:
+        """From what the units know, and the parent of each."""
+        home = np.zeros(len(joint.total), dtype=np.int64)
+        home[joint.part] = parent
+        told = full.sum_up(modes, known, joint.part, len(home))
+        return KnownParts(joint.part, home, replace(told, total=joint.total).settled(only(home)))
+
+
+@dataclass(frozen=True, eq=False)
 class Collapsed:
-    """What is known of every level above the lowest: by the subtree of each unit, and by its children alone.
-    ``queries`` are those measured at each level."""
+    """What is known of every level above the lowest: by the subtree of each unit, and by its children alone (``below``).
+    ``queries`` are those measured at each level; ``parts`` are of the level with joint totals, if there is one."""
 
     spine: Spine
     modes: Modes
     queries: Mapping[str, Mapping[str, Query]]
     information: Mapping[str, Information]
-    below: Mapping[str, FromBelow]
+    below: Mapping[str, Information]
+    parts: Mapping[str, KnownParts]
 
     def down(self) -> Iterator[tuple[str, Unbiased]]:
         """The pass down: of every level above the lowest, what all measurements of the tree say."""
@@ -44,10 +63,17 @@ class Collapsed:
             if above is None:
                 above = full.root(self.modes, known)
             else:
-                up = self.spine.levels[depth - 1]
-                above = full.descend(self.modes, known, self.spine.parent[depth], above, self.below[up],
-                                     self.information[up].support)  # fmt: skip
+                above = self.descend(level, known, above, self.below[self.spine.levels[depth - 1]])
             yield level, above
+
+    def descend(self, level: str, known: Information, above: Unbiased, below: Information) -> Unbiased:
+        """One level of the pass down, of which the units know ``known``."""
+        parent = self.spine.parent[self.spine.index(level)]
+        if level in self.parts:
+            parts = self.parts[level]
+            above = full.descend(self.modes, parts.information, parts.parent, above, below)
+            parent, below = parts.part, parts.information
+        return full.descend(self.modes, known, parent, above, below)
 
     def unbiased(self) -> Iterator[tuple[str, Query, Array, Array]]:
         """``(level, query, values, standard errors)`` of every level above the lowest, of the total and of the queries
@@ -84,19 +110,38 @@ def collapse(
                          remedy="measure 'detailed' there, or use the method 'topdown'")  # fmt: skip
     modes = Modes.of(schema, [q for by_name in queries.values() for q in by_name.values()])
     progress.stage(f"collect {universe.name}: {lowest}", spine.units(lowest))
-    parts = []
+    told = []
     for units, part in in_order(pool, _collect, _leaves(source, spine, modes, queries[lowest], bounds[lowest])):
-        parts.append(part)
+        told.append(part)
         progress.advance(units)
-    below = {spine.levels[-2]: FromBelow.concatenate(parts)}
+    below = {spine.levels[-2]: Information.concatenate(told)}
     information: dict[str, Information] = {}
+    parts: dict[str, KnownParts] = {}
     for depth in range(len(spine) - 2, -1, -1):
-        level, n = spine.levels[depth], len(spine.codes[depth])
-        information[level] = full.own(source, level, modes, queries[level], bounds[level].dense(), 0, n, below[level])
+        level, n, parent = spine.levels[depth], len(spine.codes[depth]), spine.parent[depth]
+        known = full.own(source, level, modes, queries[level], bounds[level].dense(), 0, n, below[level])
+        joint = bounds[level].joint
+        information[level] = known = known.settled(_alone(joint, parent) & (depth > 0))
+        if joint is not None:
+            parts[level] = KnownParts.of(modes, known, joint, parent)
         if depth:
             up = spine.levels[depth - 1]
-            below[up] = full.sum_up(modes, information[level], spine.parent[depth], spine.units(up))
-    return Collapsed(spine, modes, queries, information, below)
+            below[up] = _told(modes, known, parts.get(level), parent, spine.units(up))
+    return Collapsed(spine, modes, queries, information, below, parts)
+
+
+def _alone(joint: JointTotals | None, parent: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """The units that are only children, of their parent or of a part of its children."""
+    return only(parent if joint is None else joint.part)
+
+
+def _told(
+    modes: Modes, known: Information, parts: KnownParts | None, parent: NDArray[np.int64], parents: int
+) -> Information:
+    """What units, or the parts that they make up, say of their parents."""
+    if parts is None:
+        return full.sum_up(modes, known, parent, parents)
+    return full.sum_up(modes, parts.information, parts.parent, parents)
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,9 +167,12 @@ def _leaves(
                       start, stop, spine.parent[-1][start:stop])  # fmt: skip
 
 
-def _collect(leaves: _Leaves) -> tuple[int, FromBelow]:
+def _collect(leaves: _Leaves) -> tuple[int, Information]:
     """How many units, and what they say of their parents."""
     queries = {name: leaves.modes.schema.query(name) for name in leaves.queries}
     own = full.own(leaves.source, leaves.level, leaves.modes, queries, leaves.bounds, leaves.start, leaves.stop)
     parent = leaves.parent - leaves.parent[0]
-    return leaves.stop - leaves.start, full.sum_up(leaves.modes, own, parent, int(parent[-1]) + 1)
+    joint = leaves.bounds.joint
+    known = own.settled(_alone(joint, parent))
+    parts = None if joint is None else KnownParts.of(leaves.modes, known, joint, parent)
+    return leaves.stop - leaves.start, _told(leaves.modes, known, parts, parent, int(parent[-1]) + 1)

@@ -9,12 +9,26 @@ over the whole tree is then two passes (the tree is a Gaussian graphical model w
 parent :math:`x_u \sim (s_u, S_u)`, :math:`s_u = \sum_c \mu_c`, :math:`S_u = \sum_c C_c`, and together with its
 own measurements
 
-.. math:: J_u = \Lambda_u + S_u^{-1},\quad h_u = b_u + S_u^{-1} s_u,\quad C_u = J_u^{-1},\quad \mu_u = C_u h_u.
+.. math:: J_u = \Lambda_u + K_u,\quad h_u = b_u + k_u,\quad C_u = J_u^{-1},\quad \mu_u = C_u h_u,
+          \qquad K_u = S_u^{-1},\ k_u = K_u s_u.
 
 *Down.* With :math:`\hat x_u` and variance :math:`V_u` of the parent given everything,
 
-.. math:: \hat x_c = \mu_c + C_c S_u^{-1} (\hat x_u - s_u),\qquad
-          V_c = C_c - C_c S_u^{-1} C_c + C_c S_u^{-1} V_u S_u^{-1} C_c .
+.. math:: \hat x_c = \mu_c + C_c (K_u \hat x_u - k_u),\qquad
+          V_c = C_c - C_c K_u C_c + C_c K_u V_u K_u C_c .
+
+*An only child* is its parent: :math:`K_u = J_c`, :math:`k_u = h_c`, and down again :math:`\hat x_c = \hat x_u`,
+:math:`V_c = V_u`. So no inverse is taken of what it knows, and it may know nothing: it need not be measured.
+
+*A known total*, :math:`1'x_c = t_c`, takes :math:`C11'C/1'C1` off :math:`C_c`, and moves :math:`\mu_c` along :math:`C1`.
+Where the totals of all children are known, :math:`S_u 1 = 0`, and there is no inverse. But the total of the parent is then
+known, too, and of all that :math:`K_u` says, what it says of vectors that sum to zero is all that counts. For these
+:math:`K_u = (S_u + a11')^{-1}` is the inverse of :math:`S_u`, whatever :math:`a > 0`: if :math:`\delta = Sw` and
+:math:`(S + a11')y = \delta`, then :math:`1'y = 0` (multiply by :math:`1'`), so :math:`Sy = Sw` and
+:math:`\delta'y = w'Sw`.
+
+*A joint total* of several siblings, a part :math:`s` of the children, :math:`1'\sum_{c \in s} x_c = t_s`: the part is a unit
+between them and their parent, with nothing measured and a known total.
 
 These are the best linear unbiased estimates from all measurements, before non-negativity. All matrices live in
 the algebra of :mod:`das.estimate.modes`, restricted to the dense levels that a unit's bounds allow: a block
@@ -28,7 +42,7 @@ constrained descent (:mod:`das.estimate.informed`): a child's objective is
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,38 +55,48 @@ from das.model.query import Query
 
 Array = NDArray[np.float64]
 
-#: The variance that a known total keeps, for every matrix to have an inverse (much less would cost digits).
-RESIDUAL = 1e-4
 #: A precision for what nothing measures, so that every matrix has an inverse. It is a prior centred on zero, so it
 #: must not touch units whose every cell is measured: at a national cell it would weigh hundreds of persons.
 VAGUE = 1e-9
+#: The variance that is kept by sums that known totals settle: those of some dense levels (much less would cost digits).
+RESIDUAL = 1e-4
+#: What is below this is rounding error, in eigenvalues relative to their sum.
+_NONE = 1e-10
 
 
 @dataclass(frozen=True, eq=False)
 class Information:
-    """What the subtrees of some units say: ``precision`` J ``(units, modes, d, d)``, ``rhs`` h ``(units, d, n..)``,
-    on the dense levels ``support`` ``(units, d)``. ``total``: the known totals, not counted in J and h."""
+    """What is said of some units: precision J ``(units, modes, d, d)``, ``rhs`` h ``(units, d, n..)``,
+    on the dense levels ``support`` ``(units, d)``; ``whole`` ``(units,)``, whether J has an inverse there. ``total``: the
+    known totals, not counted in J and h."""
 
     precision: Array
     rhs: Array
     support: NDArray[np.bool_]
+    whole: NDArray[np.bool_]
     total: NDArray[np.int64] | None = None
 
     def rows(self, keep: slice | NDArray[np.int64]) -> Information:
         total = None if self.total is None else self.total[keep]
-        return Information(self.precision[keep], self.rhs[keep], self.support[keep], total)
+        return Information(self.precision[keep], self.rhs[keep], self.support[keep], self.whole[keep], total)
 
-
-@dataclass(frozen=True, eq=False)
-class FromBelow:
-    """What the children of some units say of them: ``covariance`` S ``(units, modes, d, d)`` and ``mean`` s."""
-
-    covariance: Array
-    mean: Array
+    def settled(self, only: NDArray[np.bool_]) -> Information:
+        """With next to nothing where nothing is known, but for units that are ``only`` children."""
+        open_ = ~self.whole & ~only
+        precision = self.precision + VAGUE * np.eye(self.precision.shape[-1]) * open_[:, None, None, None]
+        return replace(self, precision=precision, whole=self.whole | open_)
 
     @staticmethod
-    def concatenate(parts: Sequence[FromBelow]) -> FromBelow:
-        return FromBelow(np.concatenate([p.covariance for p in parts]), np.concatenate([p.mean for p in parts]))
+    def concatenate(parts: Sequence[Information]) -> Information:
+        """Of units whose totals are not known."""
+        names = ("precision", "rhs", "support", "whole")
+        return Information(*(np.concatenate([getattr(p, name) for p in parts]) for name in names))
+
+
+def only(home: NDArray[np.intp]) -> NDArray[np.bool_]:
+    """The units that are alone in theirs of what ``home`` numbers, ``(units,)``."""
+    alone: NDArray[np.bool_] = np.bincount(home)[home] == 1
+    return alone
 
 
 def support(modes: Modes, bounds: Bounds) -> NDArray[np.bool_]:
@@ -86,28 +110,26 @@ def support(modes: Modes, bounds: Bounds) -> NDArray[np.bool_]:
 
 def own(
     source: MeasurementSource, level: str, modes: Modes, queries: Mapping[str, Query], bounds: Bounds,
-    start: int, stop: int, below: FromBelow | None = None,
+    start: int, stop: int, below: Information | None = None,
 ) -> Information:  # fmt: skip
-    """The information of units ``start:stop``: their own measurements, known totals, and their children's."""
+    """The information of units ``start:stop``: their own measurements, known totals, and what their children say."""
     units = stop - start
     allowed = support(modes, bounds)
     precision = np.zeros((units, len(modes.kinds), modes.d, modes.d))
-    whole = np.full(units, below is not None)  # something tells every cell apart
+    whole = np.zeros(units, dtype=bool) if below is None else below.whole
     rhs = np.zeros((units, modes.d, int(np.prod(modes.sizes, dtype=int))))
     for name, query in queries.items():
         m = source.read(level, name, start, stop)
         weight = 1.0 / np.maximum(m.variance, LEAST_VARIANCE)
-        whole |= (weight > 0) & all(g.is_detailed for g in query.groupings)
+        whole = whole | ((weight > 0) & all(g.is_detailed for g in query.groupings))
         precision += weight[:, None, None, None] * modes.query(query)
         rhs += (weight[:, None] * np.where(weight[:, None] > 0, m.values, 0))[:, modes.answers(query)]
     rhs = rhs.reshape(units, modes.d, *modes.sizes)
-    precision += VAGUE * np.eye(modes.d) * ~whole[:, None, None, None]
     if below is not None:
-        k = modes.inverse(below.covariance, allowed)
-        precision += k
-        rhs += modes.apply(k, below.mean)
+        precision += below.precision
+        rhs += below.rhs
     rhs[~allowed] = 0.0
-    return Information(precision, rhs, allowed, bounds.total)
+    return Information(precision, rhs, allowed, whole, bounds.total)
 
 
 def posterior(modes: Modes, information: Information) -> tuple[Array, Array]:
@@ -130,11 +152,10 @@ def _share_of_total(modes: Modes, covariance: Array) -> tuple[Array, Array]:
 
 
 def _given_total(modes: Modes, covariance: Array, share: Array, variance: Array) -> Array:
-    r"""The covariance given the total, :math:`C - C11'C/(1'C1 + r)`: r, next to nothing, keeps it definite."""
+    r"""The covariance given the total, :math:`C - C11'C/1'C1`."""
     cells = float(np.prod(modes.sizes))
     out = covariance.copy()
-    scale = cells * variance**2 / (variance + RESIDUAL)
-    out[..., 0, :, :] -= scale[..., None, None] * share[..., :, None] * share[..., None, :]
+    out[..., 0, :, :] -= (cells * variance)[..., None, None] * share[..., :, None] * share[..., None, :]
     return out
 
 
@@ -146,17 +167,50 @@ def _moved(mean: Array, share: Array, total: NDArray[np.int64]) -> Array:
     return mean + (share * off[:, None]).reshape(*mean.shape[:2], *(1,) * (mean.ndim - 2))
 
 
-def sum_up(modes: Modes, information: Information, parent: NDArray[np.int64], parents: int) -> FromBelow:
-    """What units say of their parents; ``parent`` numbers them from 0. Units of one support and precision
+def sum_up(modes: Modes, information: Information, parent: NDArray[np.intp], parents: int) -> Information:
+    """What units say of their parents, K and k; ``parent`` numbers them from 0."""
+    allowed = np.zeros((parents, modes.d), dtype=bool)
+    np.logical_or.at(allowed, parent, information.support)
+    alone = only(parent)
+    several = ~np.isin(np.arange(parents), parent[alone])
+    precision = np.zeros((parents, *information.precision.shape[1:]))
+    rhs = np.zeros((parents, *information.rhs.shape[1:]))
+    inside = information.support[alone]
+    precision[parent[alone]] = information.precision[alone] * (inside[:, None, :, None] & inside[:, None, None, :])
+    rhs[parent[alone]] = information.rhs[alone]
+    if several.any():
+        covariance, mean = (x[several] for x in _sums(modes, information, np.flatnonzero(~alone), parent, parents))
+        if information.total is not None:
+            covariance[:, 0] = _with_total(covariance[:, 0], allowed[several])
+        k = modes.inverse(covariance, allowed[several])
+        precision[several], rhs[several] = k, modes.apply(k, mean)
+    whole = several.copy()
+    whole[parent[alone]] = information.whole[alone]
+    return Information(precision, rhs, allowed, whole)
+
+
+def _with_total(covariance: Array, allowed: NDArray[np.bool_]) -> Array:
+    """S + a11' on the constant mode, ``(units, d, d)``. What else is settled by the totals, of units of which some hold these
+    dense levels alone and others those, keeps a little variance."""
+    inside = allowed[:, :, None] & allowed[:, None, :]
+    size = np.maximum(np.trace(covariance, axis1=1, axis2=2), 1.0)
+    out = np.where(inside, covariance + size[:, None, None], 0.0)
+    value, vector = np.linalg.eigh(out)
+    settled = vector * (value <= _NONE * size[:, None])[:, None, :]
+    return out + RESIDUAL * settled @ np.swapaxes(settled, -1, -2)
+
+
+def _sums(
+    modes: Modes, information: Information, some: NDArray[np.intp], parent: NDArray[np.intp], parents: int
+) -> tuple[Array, Array]:
+    """S and s of the parents, from some units. Those of one support and precision
     (the blocks of a level, nearly all) share one inverse."""
-    n = len(parent)
-    key = np.concatenate([information.support.astype(float), information.precision.reshape(n, -1)], axis=1)
+    key = np.concatenate([information.support[some], information.precision[some].reshape(len(some), -1)], axis=1)
     _, first, kind = np.unique(key, axis=0, return_index=True, return_inverse=True)
-    kind = kind.ravel()
     covariance = np.zeros((parents, *information.precision.shape[1:]))
     mean = np.zeros((parents, *information.rhs.shape[1:]))
-    for t, f in enumerate(first):
-        units = np.flatnonzero(kind == t)
+    for t, f in enumerate(some[first]):
+        units = some[kind.ravel() == t]
         level = np.flatnonzero(information.support[f])
         if not len(level):
             continue
@@ -169,7 +223,7 @@ def sum_up(modes: Modes, information: Information, parent: NDArray[np.int64], pa
             mu = _moved(mu, share[None, level], information.total[units])
         covariance += np.bincount(parent[units], minlength=parents)[:, None, None, None] * c
         np.add.at(mean, (parent[units][:, None], level[None, :]), mu)
-    return FromBelow(covariance, mean)
+    return covariance, mean
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,20 +240,22 @@ def root(modes: Modes, information: Information) -> Unbiased:
 
 
 def descend(
-    modes: Modes, information: Information, parent: NDArray[np.int64], above: Unbiased, below: FromBelow,
-    parents_support: NDArray[np.bool_],
-) -> Unbiased:  # fmt: skip
+    modes: Modes, information: Information, parent: NDArray[np.intp], above: Unbiased, below: Information
+) -> Unbiased:
     """The children's estimates from those of their parents (``above``) and what the children had said of these
     (``below``). ``parent`` numbers both from 0."""
-    c, mu = posterior(modes, information)
-    k = modes.inverse(below.covariance, parents_support)
-    gain = c @ k[parent]
-    mean = mu + modes.apply(gain, (above.mean - below.mean)[parent])
-    if information.total is not None:
-        free = modes.inverse(information.precision, information.support)
-        mean = _moved(mean, _share_of_total(modes, free)[0], information.total)
-    back = np.swapaxes(gain, -1, -2)
-    variance = c - gain @ c + gain @ above.variance[parent] @ back
+    mean, variance = above.mean[parent], above.variance[parent]
+    some = np.flatnonzero(~only(parent))
+    if not len(some):
+        return Unbiased(mean, variance)
+    known, up = information.rows(some), parent[some]
+    c, mu = posterior(modes, known)
+    gain = c @ below.precision[up]
+    mean[some] = mu + modes.apply(c, (modes.apply(below.precision, above.mean) - below.rhs)[up])
+    if known.total is not None:
+        free = modes.inverse(known.precision, known.support)
+        mean[some] = _moved(mean[some], _share_of_total(modes, free)[0], known.total)
+    variance[some] = c - gain @ c + gain @ variance[some] @ np.swapaxes(gain, -1, -2)
     return Unbiased(mean, variance)
 
 
