@@ -32,7 +32,7 @@ from das.errors import InputError
 from das.geography import aian
 from das.geography.geocodes import Geocodes
 from das.model.codes import Codes, of_characters
-from das.model.measured_spine import MeasuredSpine
+from das.model.measured_spine import FANOUT, MeasuredSpine
 from das.model.records import Blocks
 from das.model.spine import Spine
 
@@ -41,8 +41,6 @@ Ints = NDArray[np.int64]
 #: States, by their codes, whose county subdivisions govern: outside of American Indian areas these are the off-spine
 #: entities, not places.
 STRONG_MCD = tuple(b"09 23 25 26 27 33 34 36 42 44 50 55".split())
-#: The fan-out of production: runs have isqrt(n) + FANOUT + 1 blocks.
-FANOUT = 12
 
 
 @dataclass(frozen=True)

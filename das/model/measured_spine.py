@@ -25,6 +25,10 @@ from das.model.spine import Spine
 
 Ints = NDArray[np.int64]
 
+#: The fan-out of production: of n blocks of a tract that lie in the same areas at most isqrt(n) + FANOUT + 1 are in one
+#: block group of an optimised spine.
+FANOUT = 12
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class MeasuredSpine(Frozen):

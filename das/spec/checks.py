@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from das.spec.run import RunSpec
 
 _FILE_NAME = re.compile(r"[^./\\\x00-\x1f][^/\\\x00-\x1f]*")
+#: The last levels of an optimised spine, whose rule makes the one of the other.
+LOWEST = ("Block_Group", "Block")
 _TABLE = re.compile(r"[A-Za-z]\w{0,60}", re.ASCII)
 
 
@@ -25,6 +27,7 @@ def check(spec: RunSpec) -> None:
     """Build everything that parts must agree on; raises :class:`SpecError`."""
     levels = spec.geography.levels
     _check_levels(spec)
+    _check_spine(spec)
     if spec.data.columns is not None:
         Columns.of(spec.data.columns, spec.schema_built)
     for name, part in spec.own.items():
@@ -60,6 +63,27 @@ def _check_levels(spec: RunSpec) -> None:
     passes += [(f"universes.{name}.estimation.passes", u.estimation.passes) for name, u in spec.own.items()]
     for table, keys in (("geography.define", spec.geography.define), *passes):
         check_keys(keys, levels, table)
+
+
+def _check_spine(spec: RunSpec) -> None:
+    """Keys of an optimised spine are for one, and its levels are those that it has a rule for."""
+    g = spec.geography
+    if g.spine == "tabulation":
+        for key in ("targets", "fanout", "geocodes", "digits"):
+            if getattr(g, key) not in (None, ()):
+                raise SpecError("this is for an optimised spine", where=f"geography.{key}",
+                                remedy='delete it, or set geography.spine = "optimized"')  # fmt: skip
+        return
+    if g.levels[-2:] != LOWEST or "State" not in g.levels[:-2]:
+        raise SpecError("an optimised spine has a level State, and ends with Block_Group and Block",
+                        where="geography.levels", remedy='name them, or set geography.spine = "tabulation"')  # fmt: skip
+    numbered = g.levels[g.levels.index("State") + 1 : -1]
+    if odd := [level for level in g.digits or {} if level not in numbered]:
+        raise SpecError(f"units of {odd[0]!r} have no numbers", where="geography.digits",
+                        remedy=f"those of {', '.join(numbered)} have")  # fmt: skip
+    if twice := sorted({n for n in g.named if g.named.count(n) > 1}):
+        raise SpecError(f"{twice[0]!r} stands there twice", where="geography.targets",
+                        remedy="name it once; lists of blocks have different file names")  # fmt: skip
 
 
 def check_keys(keys: Iterable[str], levels: Sequence[str], where: str) -> None:

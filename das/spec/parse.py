@@ -104,9 +104,12 @@ def _renamed(tree: dict[str, Any], where: str) -> Iterator[str]:
 
 
 def dump(spec: Spec) -> str:
-    """The resolved specification as TOML, without ``data.path``: what a rerun needs, and nothing of one machine, with
-    the passes that were chosen by rule. That of a seeded run begins with a comment that says so."""
+    """The resolved specification as TOML, without ``data.path``, and of lists of blocks with their file names alone: what a
+    rerun needs, and nothing of one machine, with the passes that were chosen by rule. That of a seeded run begins with a
+    comment that says so."""
     tree = spec.model_dump(mode="json", by_alias=True, exclude=_OF_A_MACHINE, exclude_none=True)
+    if isinstance(spec, RunSpec) and spec.geography.lists:
+        tree["geography"]["targets"] = list(spec.geography.named)
     for universe in spec.universes:
         estimation = _at(tree, universe.key("estimation"))
         if estimation is not None and "default" not in estimation.get("passes", {}):

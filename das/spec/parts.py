@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from fractions import Fraction
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
@@ -13,6 +14,7 @@ from das.accounting.target import Target
 from das.errors import SpecError
 from das.model.grouping import Grouping
 from das.model.kinds import PERSONS
+from das.model.measured_spine import FANOUT
 from das.model.mechanism import EPSILON, RHO
 from das.model.mechanisms import DISCRETE_GAUSSIAN, MECHANISMS
 from das.model.post_processing import Method
@@ -22,6 +24,8 @@ from das.spec.exact import ExactNumber
 
 #: A budget beyond these is a slip of the pen, and beyond what the noise and its accounting are made for.
 LEAST_BUDGET, MOST_BUDGET = Fraction(1, 10**20), Fraction(10**9)
+#: More is a slip, too: no tract has so many blocks, and no code so many digits.
+MOST_FANOUT, MOST_DIGITS = 10**6, 9
 
 if TYPE_CHECKING:
     MechanismName = str
@@ -180,6 +184,55 @@ class Geography(Part):
     """The tree that is measured: that of the codes of the input, or the one that the Bureau optimised for 2020."""
     define: dict[str, tuple[str, ...]] = {}
     """Levels that are products of fields: a unit for each combination that occurs."""
+    targets: tuple[str, ...] | None = None
+    """With an optimised spine: areas that its block groups keep apart. Each is a field of the input (``"Place"``,
+    ``"SLDL"``, ``"VTD"``; ``"Block_Group"`` for those of tabulation), or a list of blocks: the path of a file whose name has
+    a ``.`` in it (``"precincts.csv"``), relative to where the command is run. Absent: those of 2020 alone."""
+    fanout: int | Literal["none"] | None = None
+    """With an optimised spine: of n blocks of a tract that are alike, as many as the root of n and this and one more are a
+    block group; ``"none"``: all of them are. Absent: 12, as in 2020, and with targets ``"none"``."""
+    geocodes: Literal["2020", "2010"] | None = None
+    """With an optimised spine: its codes are laid out as in the measurements of 2020, or as in those of the 2010
+    demonstration data. Absent: as in 2020."""
+    digits: dict[str, int] | None = None
+    """With an optimised spine: the least digits of the numbers of a level's units in their codes. Absent: those of the
+    nation, ``{ Tract = 4, Block_Group = 2 }``."""
+
+    @field_validator("targets", mode="before")
+    @classmethod
+    def _one_or_many(cls, value: Any) -> Any:
+        return (value,) if isinstance(value, str) else value
+
+    @field_validator("fanout", mode="before")
+    @classmethod
+    def _is_whole(cls, value: Any) -> Any:
+        if value is None or value == "none" or (type(value) is int and 0 <= value <= MOST_FANOUT):
+            return value
+        raise ValueError(f'{value!r} is no fan-out: give a whole number from 0 to {MOST_FANOUT:,}, or "none"')
+
+    @field_validator("digits")
+    @classmethod
+    def _are_few(cls, value: dict[str, int] | None) -> dict[str, int] | None:
+        if odd := [n for n in (value or {}).values() if not 1 <= n <= MOST_DIGITS]:
+            raise ValueError(f"{odd[0]} is no number of digits: give 1 to {MOST_DIGITS}")
+        return value
+
+    @property
+    def runs(self) -> int | None:
+        """The fan-out of the block groups of an optimised spine; ``None`` where they are not cut into runs."""
+        if self.fanout is None:
+            return None if self.targets else FANOUT
+        return None if self.fanout == "none" else self.fanout
+
+    @property
+    def lists(self) -> tuple[str, ...]:
+        """Those of the targets that are files."""
+        return tuple(t for t in self.targets or () if "." in Path(t).name)
+
+    @property
+    def named(self) -> tuple[str, ...]:
+        """The targets, files by their names alone."""
+        return tuple(Path(t).name if t in self.lists else t for t in self.targets or ())
 
 
 class BudgetPart(Part):
