@@ -83,9 +83,9 @@ def sizes_of(spec: RunSpec, prepared: Prepared) -> list[Size]:
     held = {
         name: {lv: np.diff(h.open("how many cells have somebody, for the memory that they take").indptr)
                for lv, h in levels.items()}
-        for name, levels in prepared.truth.items()
+        for name, levels in prepared.measured.items()
     }  # fmt: skip
-    return sizes(spec, prepared.spine, held)
+    return sizes(spec, {name: tree.spine for name, tree in prepared.trees.items()}, held)
 
 
 def _finished(spec: RunSpec, directory: RunDirectory) -> Outcome:
@@ -143,7 +143,7 @@ def finish(
     for name, levels in prepared.truth.items():
         truth.write(truth_path(directory, name), levels[prepared.spine.levels[-1]])
     with stages("evaluate"):
-        held = Assessed(prepared.spine, prepared.truth, made.published, prepared.areas)
+        held = Assessed(prepared.spine, prepared.trees, prepared.truth, made.published, prepared.areas)
         rows = assess(spec, directory, held, progress)
     if beside is not None:
         first = spec.persons.name

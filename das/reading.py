@@ -134,11 +134,12 @@ def read_estimates(
     path: Path | str, level: str | None = None, query: str | None = None, *, universe: str = PERSONS.name
 ) -> pd.DataFrame:
     """The unbiased estimates of a full-information release, a row for each answer: the columns of :func:`read_nmf`, with
-    ``standard_error`` in place of ``variance``."""
+    ``standard_error`` in place of ``variance``. They are of the units that were measured."""
     release = opened(path)
     of = release.after.universe(universe)
-    reader = EstimateReader(folder_of(release.folder, of.name), release.spine)
-    levels = [lv for lv in release.spine.levels if reader.queries(lv)]
+    spine = release.tree(of).spine
+    reader = EstimateReader(folder_of(release.folder, of.name), spine)
+    levels = [lv for lv in spine.levels if reader.queries(lv)]
     if not levels:
         raise ReleaseError("this release has no unbiased estimates", where=path,
                            remedy="they are of full information: `das estimate --from` it with --method full-information")  # fmt: skip
@@ -146,9 +147,9 @@ def read_estimates(
     for at in levels if level is None else [named(level, levels, "level", path)]:
         known = reader.queries(at)
         for name in known if query is None else [product(query, known, path)]:
-            value, error = reader.read(at, name, 0, release.spine.units(at))
+            value, error = reader.read(at, name, 0, spine.units(at))
             columns: dict[str, NDArray[Any]] = {"value": value, "standard_error": error}
-            parts.append(frames.tidy(release.spine, at, of.schema, of.schema.query(name), columns,
+            parts.append(frames.tidy(spine, at, of.schema, of.schema.query(name), columns,
                                      private=release.after.private))  # fmt: skip
     return pd.concat(parts, ignore_index=True)
 

@@ -49,10 +49,12 @@ class Size:
     where: str
 
 
-def sizes(spec: RunSpec, spine: Spine | None = None, held: Mapping[str, Held] | None = None) -> list[Size]:
-    """For each universe; ``held`` is how many cells each unit of each level has somebody in. Without the tree, of the
-    root alone: a lower end."""
-    return [_size(spec, u, spine, (held or {}).get(u.name)) for u in spec.universes]
+def sizes(
+    spec: RunSpec, spines: Mapping[str, Spine] | None = None, held: Mapping[str, Held] | None = None
+) -> list[Size]:
+    """For each universe, from the tree that it is measured over; ``held`` is how many cells each unit of each level has
+    somebody in. Without the trees, of the root alone: a lower end."""
+    return [_size(spec, u, (spines or {}).get(u.name), (held or {}).get(u.name)) for u in spec.universes]
 
 
 def _size(spec: RunSpec, universe: Planned, spine: Spine | None, held: Held | None) -> Size:

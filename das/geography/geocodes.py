@@ -51,7 +51,7 @@ class Geocodes:
         for depth in range(state + 1, len(levels) - 1):
             above, tail = out[-1][parent[depth]], self._tail(levels, own, parent, depth)
             out.append(np.strings.add(above, tail))
-        return (*out, np.strings.add(out[-1][parent[-1]], own[-1]))
+        return tuple(map(narrow, (*out, np.strings.add(out[-1][parent[-1]], own[-1]))))
 
     def _tail(self, levels: Sequence[str], own: Sequence[Codes], parent: Sequence[Ints], depth: int) -> Codes:
         """What the code of a unit has behind that of its parent."""
@@ -66,6 +66,11 @@ class Geocodes:
         number = np.arange(len(home)) - np.searchsorted(home, np.arange(home[-1] + 1))[home] + 1
         constant = b"1" if self.layout == "2010" and depth == len(levels) - 2 else b""
         return np.strings.add(constant, padded(number, self.digits.get(level, 1)))
+
+
+def narrow(codes: Codes) -> Codes:
+    """The same, no wider than the longest needs."""
+    return codes.astype(f"S{max(1, int(np.strings.str_len(codes).max(initial=0)))}")
 
 
 def padded(number: Ints, least: int) -> Codes:

@@ -43,7 +43,7 @@ Ints = NDArray[np.int64]
 STRONG_MCD = tuple(b"09 23 25 26 27 33 34 36 42 44 50 55".split())
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Rule:
     """How a tree is made. ``fanout`` is f above, ``None`` where blocks of one key are not cut into runs. ``targets`` are
     codes of each block ``(blocks,)`` by name. ``structures``, ``facilities``: whether it is published exactly which blocks

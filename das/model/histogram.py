@@ -11,6 +11,7 @@ from das.errors import InputError
 from das.model.closed import Closed
 from das.model.frozen import Frozen
 from das.model.query import Query
+from das.model.spine import Spine
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -88,6 +89,14 @@ class Histogram(Closed, Frozen):
     def up(self, parent: NDArray[np.int64], parents: int) -> Histogram:
         """Added up to the level above: ``parent`` is the parent of each unit."""
         return Histogram.of(parents, self.cells, parent[self.unit], self.cell, self.count)
+
+    def upward(self, spine: Spine) -> dict[str, Histogram]:
+        """Of all levels, root first, this being that of the lowest."""
+        out = {spine.levels[-1]: self}
+        for depth in range(len(spine) - 1, 0, -1):
+            above, here = spine.levels[depth - 1 : depth + 1]
+            out[above] = out[here].up(spine.parent[depth], len(spine.codes[depth - 1]))
+        return {level: out[level] for level in spine.levels}
 
     def answer(self, query: Query) -> NDArray[np.int64]:
         """``Q h`` for every unit, shape ``(units, answers)``, int64. Costs units x answers, not x cells."""

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from das.errors import InputError
 from das.model import chains
 from das.model.budget import ALL, UnitPath
+from das.model.cover import NOWHERE
 from das.model.frozen import Frozen
 from das.model.histogram import Histogram
 from das.model.spine import Spine
@@ -34,7 +35,7 @@ FANOUT = 12
 class MeasuredSpine(Frozen):
     """``spine`` is the tree. ``place`` ``(lowest units,)``: of each of its lowest units the number of the lowest unit of the
     published spine that it is. ``last`` has for each level, root first, an array ``(units,)``: a unit at depth i is
-    measured with the shares of the levels i to ``last``, and with none where that is less than i
+    measured with the shares of the levels i to ``last``, and with none where that is -1
     (:mod:`das.model.chains`); or it is empty, and all units of a level are measured alike."""
 
     spine: Spine
@@ -56,7 +57,8 @@ class MeasuredSpine(Frozen):
             parent = self.spine.parent[depth]
             reached = np.maximum(above, self._reached[depth - 1])[parent] >= depth
             single = np.bincount(parent)[parent] == 1
-            if (reached != (here < depth)).any() or (reached & ~single).any() or (here >= len(self.last)).any():
+            strange = (here >= len(self.last)) | ((here >= 0) & (here < depth))
+            if (reached != (here < depth)).any() or (reached & ~single).any() or strange.any():
                 raise InputError("shares do not add up to 1 on every path", where=f"measured spine, {self.spine.levels[depth]}",
                                  remedy="only those of an only child go to its parent")  # fmt: skip
         if self.last and (self.last[0] < 0).any():
@@ -109,7 +111,7 @@ class MeasuredSpine(Frozen):
         depth = self.spine.index(level)
         if self.alike:
             return {ALL: np.ones(len(self.spine.codes[depth]), dtype=bool)}
-        found = sorted(np.unique(np.maximum(self.last[depth], -1)).tolist(), key=lambda end: (end < depth, end))
+        found = sorted(np.unique(self.last[depth]).tolist(), key=lambda end: (end < depth, end))
         return {chains.name(self.spine.levels, depth, end): self.last[depth] == end for end in found}
 
     @cached_property
@@ -129,6 +131,17 @@ class MeasuredSpine(Frozen):
             return (tuple((level, ALL) for level in levels),)
         on_path = np.stack([self.last[d][self.spine.up(levels[-1], lv)] for d, lv in enumerate(levels)], axis=1)
         return tuple(chains.path(levels, row) for row in np.unique(on_path, axis=0).tolist())
+
+    def within(self, level: str, published: Spine) -> Ints:
+        """The published unit of a level that each unit of the tree's lies in, ``(units,)``; :data:`das.model.cover.NOWHERE`
+        where it lies in several."""
+        if self.alike:
+            return np.arange(published.units(level))
+        below = self.spine.up(self.spine.levels[-1], level)
+        home = published.up(published.levels[-1], level)[self.place]
+        first = np.searchsorted(below, np.arange(self.spine.units(level)))
+        low, high = np.minimum.reduceat(home, first), np.maximum.reduceat(home, first)
+        return np.where(low == high, low, NOWHERE)
 
     def published(self, lowest: Histogram, places: int) -> Histogram:
         """A histogram of the lowest units as one of the ``places`` of the published spine: nobody is where the tree has no

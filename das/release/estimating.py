@@ -105,7 +105,7 @@ def _estimate_from(
             published_layout.convert(given, directory.release, progress=progress)
         release = directory.release
     opened = open_release(release)
-    opened = replace(opened, spec=_changed(opened.spec, changes))
+    opened = opened.changed(_changed(opened.spec, changes))
     privacy = statement.read(release)
     if release == given:
         with stages("take over"):
@@ -173,14 +173,12 @@ def post_process(opened: Opened, out: Path, pool: Executor, stages: Stages, prog
             results[u.name] = estimate(opened, u, pool, progress, out)
         pool.shutdown()
     with stages("microdata and tables"):
-        for u in opened.after.universes:
-            publish(opened, u, results[u.name], out, progress)
+        published = {u.name: publish(opened, u, results[u.name], out, progress) for u in opened.after.universes}
         assigned = {u.name: opened.assigned(u.name) for u in opened.after.universes}
         atomic.write_text(out / dictionary.NAME, dictionary.text(opened.after, opened.spine, assigned))
-    published = {name: r.histograms for name, r in results.items()}
     certificates = {name: r.certificates for name, r in results.items()}
     with stages("residuals"):
-        found = _misfits(opened, published)
+        found = _misfits(opened, {name: r.histograms for name, r in results.items()})
         atomic.write_json(out / MISFITS, marked({WORSE: [asdict(m) for m in found]}, opened.after.private))
     shown = None
     if opened.after.report:

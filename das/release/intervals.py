@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from das.estimate import margins
 from das.estimate.margins import UNKNOWN, LevelMargins
-from das.files.measurements.nmf_reader import NmfReader
 from das.files.release.estimates import EstimateReader, folder_of
 from das.model.level_bounds import LevelBounds
+from das.model.measurement import MeasurementSource
 from das.model.query import Query
 from das.model.universe import Universe
 from das.release.post import Opened
@@ -73,6 +73,8 @@ class Intervals:
         """The columns of which ``estimates/`` has the sum: an answer to a query."""
         schema = self.universe.schema
         out: dict[int, tuple[str, int]] = {}
+        if not self.release.tree(self.universe).alike:  # they are of the units that were measured
+            return out
         for name in self._estimates.queries(level):
             index = schema.query(name).index
             first = index[columns.argmax(axis=1)]
@@ -92,17 +94,18 @@ class Intervals:
         """The query that is known exactly, where one is: the bounds' groups are its answers."""
         if not bounds.exact:
             return None
-        names = {n for level in self.release.spine.levels for n in self._measured.constraints(level)}
+        source = self.release.source(self.universe)
+        names = {n for level in self.release.spine.levels for n in source.constraints(level)}
         every = map(self.universe.schema.query, sorted(names))
         return next(q for q in every if np.array_equal(q.index, bounds.group))
 
     @cached_property
-    def _measured(self) -> NmfReader:
-        return self.release.source(self.universe)
+    def _measured(self) -> MeasurementSource:
+        return self.release.noisy(self.universe)
 
     @cached_property
     def _bounds(self) -> Mapping[str, LevelBounds]:
-        return self.release.bounds(self.universe)
+        return self.release.published_bounds(self.universe)
 
     @cached_property
     def _estimates(self) -> EstimateReader:

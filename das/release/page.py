@@ -48,7 +48,7 @@ def answers(
 
 def _published(release: Opened, u: Universe, published: Mapping[str, Histogram]) -> PublishedUniverse:
     exact = exact_queries(privacy_statement.read(release.folder), u.name, release.spine.levels)
-    return PublishedUniverse(u.name, u.schema, u.noise, published, release.source(u), exact,
+    return PublishedUniverse(u.name, u.schema, u.noise, published, release.noisy(u), exact,
                  Intervals(release, u).read, release.assigned(u.name))  # fmt: skip
 
 
@@ -72,8 +72,9 @@ def exact_queries(privacy: Stated, universe: str, levels: Sequence[str]) -> dict
 def _draws(release: Opened, u: Universe) -> list[ListedDraw]:
     """The share of each is what its noise costs of all: of another publisher's measurements it is what variances imply."""
     costs = [n.mechanism.cost(n.parameter, 1) for n in u.noise]
+    tree = release.tree(u)
     return [
-        ListedDraw(u.name, n.level, n.query, u.schema.query(n.query).title, release.spine.units(n.level),
+        ListedDraw(u.name, n.level, n.query, u.schema.query(n.query).title, int(tree.measured(n.level).sum()),
                    u.schema.query(n.query).answers, float(cost / sum(costs)), n.margin())
         for n, cost in zip(u.noise, costs, strict=True)
     ]  # fmt: skip

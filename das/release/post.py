@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
@@ -24,11 +24,13 @@ from das.errors import PrivacyError, ReleaseError, UserError
 from das.estimate.collapse import Collapsed
 from das.estimate.descent import full_information, topdown
 from das.estimate.passes import Passes
+from das.estimate.summed import Summed
 from das.files.measurements.nmf_reader import NmfReader
 from das.files.microdata import reading as microdata_reading
 from das.files.microdata import writing as microdata
 from das.files.release import areas as areas_file
 from das.files.release import estimates
+from das.files.release import measured_spine as tree_file
 from das.files.release import spine as spine_file
 from das.files.release import statement as privacy_statement
 from das.files.release import tables as published_tables
@@ -39,14 +41,21 @@ from das.geography import bounds as geography
 from das.geography.invariants import known_bounds
 from das.model.areas import Areas
 from das.model.constraint import JointTotals
+from das.model.histogram import Histogram
 from das.model.ledger import Event
 from das.model.level_bounds import LevelBounds
 from das.model.limits import Limits
+from das.model.measured_spine import MeasuredSpine
+from das.model.measurement import MeasurementSource
 from das.model.post_processing import PostProcessing
 from das.model.release import Release
+from das.model.schema import Schema
 from das.model.spine import Spine
 from das.model.universe import Universe
 from das.spec import RunSpec, Spec
+
+#: By name the sign of a constraint and its bounds, ``(units, answers)``.
+StatedBounds = Mapping[str, tuple[str, NDArray[np.int64]]]
 
 
 @dataclass(frozen=True)
@@ -56,6 +65,7 @@ class Opened:
     folder: Path
     spec: Spec
     spine: Spine
+    trees: Mapping[str, MeasuredSpine]  #: by universe, what it was measured over
 
     @property
     def after(self) -> PostProcessing:
@@ -71,8 +81,23 @@ class Opened:
                             where=self.folder, remedy="give a release that das run made")  # fmt: skip
         return self.spec
 
+    def changed(self, spec: Spec) -> Opened:
+        """With another specification of what follows the measurement."""
+        trees = {u.name: self.tree(u) for u in spec.after.universes}
+        return replace(self, spec=spec.on(trees) if isinstance(spec, RunSpec) else spec)
+
+    def tree(self, universe: Universe) -> MeasuredSpine:
+        """What the units of a universe were measured over."""
+        return self.trees[universe.name]
+
     def source(self, universe: Universe) -> NmfReader:
-        return NmfReader(run_directory.nmf_folder(self.folder, universe.name), self.spine)
+        tree = self.tree(universe)
+        return NmfReader(run_directory.nmf_folder(self.folder, universe.name), tree.spine, tree.measured)
+
+    def noisy(self, universe: Universe) -> MeasurementSource:
+        """The measurements of published units: sums of those that were measured, where these are others."""
+        tree, source = self.tree(universe), self.source(universe)
+        return source if tree.alike else Summed(source, tree, self.spine)
 
     def areas(self) -> tuple[Areas, ...]:
         """The areas off the spine that the input knew; none in a release of another publisher."""
@@ -85,22 +110,31 @@ class Opened:
         return dict(privacy_statement.read(self.folder).assigned_of(universe))
 
     def bounds(self, universe: Universe) -> dict[str, LevelBounds]:
-        """From the constraint rows of the noisy measurement files."""
+        """Of the units that were measured, from the constraint rows of the noisy measurement files."""
+        return bounds_of(universe.schema, self.tree(universe).spine, self._constraints(universe))
+
+    def published_bounds(self, universe: Universe) -> dict[str, LevelBounds]:
+        """Of published units, from the same rows: nobody is where the tree has no unit, and the total of a place in two
+        units is known."""
+        tree, found = self.tree(universe), self._constraints(universe)
+        if tree.alike:
+            return self.bounds(universe)
+        out: dict[str, dict[str, tuple[str, NDArray[np.int64]]]] = {}
+        for level, constraints in found.items():
+            whole, units = tree.within(level, self.spine), self.spine.units(level)
+            out[level] = {}
+            for name, (sign, bound) in constraints.items():
+                there = np.zeros((units, bound.shape[1]), dtype=np.int64)
+                there[whole] = bound
+                out[level]["total" if name == "joint_total" else name] = sign, there
+        return bounds_of(universe.schema, self.spine, out)
+
+    def _constraints(self, universe: Universe) -> dict[str, StatedBounds]:
+        """By level and name."""
         reader = self.source(universe)
-        found = {level: reader.constraints(level) for level in self.spine.levels}
+        found: dict[str, StatedBounds] = {level: reader.constraints(level) for level in self.spine.levels}
         self._check_constraints(universe, found)
-        lowest = found[self.spine.levels[-1]]
-        dwelling = f"{universe.schema.dwelling}_total"
-        ends = (f"{dwelling}_lb", f"{dwelling}_ub")
-        limits = Limits.of(lowest[ends[0]][1], lowest[ends[1]][1]) if ends[0] in lowest else None
-        totals = [level for level in self.spine.levels if found[level].keys() & {"total", "joint_total"}]
-        if totals and "total" not in found[level := totals[-1]]:
-            codes = self.spine.codes[self.spine.index(level)]
-            joint = JointTotals.of_places(codes, found[level]["joint_total"][1][:, 0])
-            return geography.bounds(universe.schema, self.spine, limits, joint, level)
-        known = [(level, universe.schema.query(name), bound) for level in self.spine.levels
-                 for name, (_, bound) in found[level].items() if name not in (*ends, "joint_total")]  # fmt: skip
-        return known_bounds(universe.schema, self.spine, known, limits)
+        return found
 
     def exact(self, universe: Universe) -> dict[tuple[str, str], NDArray[np.int64]]:
         """The counts of queries that are published without noise, ``(units, answers)``, by level and query."""
@@ -128,28 +162,45 @@ class Opened:
                                remedy="the release is incomplete or altered: get it again from where it was published")  # fmt: skip
 
 
+def bounds_of(schema: Schema, spine: Spine, found: Mapping[str, StatedBounds]) -> dict[str, LevelBounds]:
+    """Of the units of a tree, from the constraints of each level."""
+    lowest, ends = found[spine.levels[-1]], (f"{schema.dwelling}_total_lb", f"{schema.dwelling}_total_ub")
+    limits = Limits.of(lowest[ends[0]][1], lowest[ends[1]][1]) if ends[0] in lowest else None
+    totals = [level for level in spine.levels if found[level].keys() & {"total", "joint_total"}]
+    if totals and "total" not in found[level := totals[-1]]:
+        codes = spine.codes[spine.index(level)]
+        joint = JointTotals.of_places(codes, found[level]["joint_total"][1][:, 0])
+        return geography.bounds(schema, spine, limits, joint, level)
+    known = [(level, schema.query(name), bound) for level in spine.levels
+             for name, (_, bound) in found[level].items() if name not in (*ends, "joint_total")]  # fmt: skip
+    return known_bounds(schema, spine, known, limits)
+
+
 def open_release(folder: Path) -> Opened:
     """Raises :class:`ReleaseError` or :class:`SpecError` where the folder is no complete release."""
     text = run_directory.read_text(folder / "spec.toml", "release specification")
     spec = specification.of_release(text, where=str(folder / "spec.toml"))
     spine = spine_file.read(folder / "spine.parquet")
+    trees = {u.name: tree_file.read(run_directory.nmf_folder(folder, u.name) / tree_file.NAME, spine)
+             for u in spec.after.universes}  # fmt: skip
     if spine.levels != spec.geography.levels:
         raise ReleaseError(f"its levels are {', '.join(spine.levels)}, those of spec.toml "
                            f"{', '.join(spec.geography.levels)}", where=folder / "spine.parquet",
                            remedy="the release is altered: get it again from where it was published")  # fmt: skip
-    return Opened(folder, spec, spine)
+    return Opened(folder, spec, spine, trees).changed(spec)
 
 
 def estimate(
     release: Opened, universe: Universe, pool: Executor, progress: Progress, out: Path | None = None
 ) -> Release:
-    """Integer histograms of every level, with their certificates.
+    """Integer histograms of every level of the tree that was measured, with their certificates.
 
     Full-information estimation also writes its unbiased estimates, under ``out`` where that is given.
     """
     after, method = release.after, Passes(universe.passes, release.after.tolerance)
-    given = release.source(universe), release.spine, release.bounds(universe), universe, method, pool, progress
-    if after.method != "full-information" or len(release.spine) == 1:
+    spine = release.tree(universe).spine
+    given = release.source(universe), spine, release.bounds(universe), universe, method, pool, progress
+    if after.method != "full-information" or len(spine) == 1:
         return topdown(*given)
 
     def keep(known: Collapsed) -> None:
@@ -167,28 +218,40 @@ def _write_estimates(known: Collapsed, universe: Universe, folder: Path, progres
         progress.advance()
 
 
-def publish(release: Opened, universe: Universe, result: Release, out: Path, progress: Progress) -> None:
-    """Write microdata and tables under ``out``, and read the microdata back: it must give the histogram again."""
+def publish(
+    release: Opened, universe: Universe, result: Release, out: Path, progress: Progress
+) -> Mapping[str, Histogram]:
+    """Write microdata and tables under ``out``, and read the microdata back: it must give the histogram again. Returns
+    what was published, level by level of the published spine."""
     spine = release.spine
-    lowest = spine.levels[-1]
     codes = spine.codes[-1]
+    histograms = _on_published(release, universe, result)
     progress.stage(f"microdata: {universe.name}", None)
     folder = out / "microdata" / universe.kind.folder
-    h = result.histograms[lowest]
+    h = histograms[spine.levels[-1]]
     structures = _structures(release) if universe.microdata.facilities else None
     microdata.write(folder, h, codes, universe, structures=structures,
                     build=release.after.name, csv=release.after.csv, private=release.after.private)  # fmt: skip
     if not microdata_reading.read(folder, universe, codes).same_as(h):
         raise PrivacyError("the microdata do not tabulate to the histogram they were made from", where=folder)
     if not release.after.tables:
-        return
+        return histograms
     progress.stage(f"tables: {universe.name}", len(spine))
     published = tables.of(universe, release.assigned(universe.name))
     for level, level_codes in zip(spine.levels, spine.codes, strict=True):
-        published_tables.write(out / "tables", level, level_codes, published, result.histograms[level],
+        published_tables.write(out / "tables", level, level_codes, published, histograms[level],
                                beside=published_tables.identifiers(spine, level),
                                private=release.after.private)  # fmt: skip
         progress.advance()
+    return histograms
+
+
+def _on_published(release: Opened, universe: Universe, result: Release) -> Mapping[str, Histogram]:
+    """Two trees of the same blocks: the lowest units of what was measured, added up the published spine."""
+    tree, spine = release.tree(universe), release.spine
+    if tree.alike:
+        return result.histograms
+    return tree.published(result.histograms[spine.levels[-1]], len(spine.codes[-1])).upward(spine)
 
 
 def _structures(release: Opened) -> NDArray[np.int64] | None:
@@ -196,4 +259,8 @@ def _structures(release: Opened) -> NDArray[np.int64] | None:
     persons = release.after.persons
     found = release.source(persons).constraints(release.spine.levels[-1])
     lower = found.get(f"{persons.schema.dwelling}_total_lb")
-    return None if lower is None else lower[1]
+    if lower is None:
+        return None
+    out = np.zeros((len(release.spine.codes[-1]), lower[1].shape[1]), dtype=np.int64)
+    out[release.tree(persons).place] = lower[1]
+    return out

@@ -207,7 +207,7 @@ def _margins(noise: Sequence[QueryNoise], level: str, query: str, variance: NDAr
     if own is None:  # of no unit
         return np.full(len(variance), UNMEASURED, dtype=np.int64)
     mechanism = own.mechanism
-    one = len(distinct) == 1 and np.isfinite(distinct[0])
+    one = len(distinct) == 1 and np.isclose(distinct[0], own.variance, rtol=1e-6, atol=0.0)
     found = [own.parameter] if one else [_parameter(mechanism, float(v)) for v in distinct]
     return np.array([_margin(mechanism, p) for p in found], dtype=np.int64)[at]
 

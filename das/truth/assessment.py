@@ -10,7 +10,6 @@ from das.engine import Progress, Silent
 from das.errors import InputError
 from das.evaluate import Published, evaluate, evaluate_tables, impossible
 from das.files import rows_csv
-from das.files.measurements.nmf_reader import NmfReader
 from das.files.microdata import reading as microdata_reading
 from das.files.readers import area_list
 from das.files.release import areas as areas_file
@@ -22,12 +21,13 @@ from das.model.closed import Closed, ClosedRows
 from das.model.confidential import Confidential
 from das.model.error_rows import ErrorRow, ImpossibleRow, TableRow
 from das.model.histogram import Histogram
+from das.model.measured_spine import MeasuredSpine
 from das.model.spine import Spine
 from das.model.universe import Universe
 from das.release.post import Opened, open_release
 from das.spec import RunSpec
 from das.tables import of as tables_of
-from das.truth.histogram import upward
+from das.truth.histogram import over, upward
 from das.truth.preparation import TrueHistograms
 
 REASON = "impossible results are counted in the truth as well, for confidential/ only"
@@ -35,9 +35,11 @@ REASON = "impossible results are counted in the truth as well, for confidential/
 
 @dataclass(frozen=True, repr=False)
 class Assessed(Closed):
-    """What a run is held against: ``truth`` and ``published`` by universe and level; areas off the spine."""
+    """What a run is held against: ``truth`` and ``published`` by universe and level of the published spine; what it was
+    measured over, by universe; areas off the spine."""
 
     spine: Spine
+    trees: Mapping[str, MeasuredSpine]
     truth: Mapping[str, Mapping[str, Confidential[Histogram]]]
     published: Mapping[str, Mapping[str, Histogram]]
     areas: Sequence[Areas] = ()
@@ -45,15 +47,20 @@ class Assessed(Closed):
 
 def assess(spec: RunSpec, directory: RunDirectory, run: Assessed, progress: Progress) -> dict[str, list[ErrorRow]]:
     """Write ``errors.csv`` (of other universes ``errors-<name>.csv``), ``tables.csv``, ``impossible.csv``; return the
-    errors by universe."""
+    errors by universe.
+
+    Errors of queries, as measured and as published, are those of the units that were measured; those of tables are of
+    the published spine and of areas.
+    """
     rows: dict[str, list[ErrorRow]] = {}
     tables: list[TableRow] = []
-    said = Opened(directory.release, spec, run.spine)
+    said = Opened(directory.release, spec, run.spine, run.trees)
     for u in spec.universes:
         progress.stage(f"evaluate {u.name}", None)
-        source = NmfReader(directory.nmf(u.name), run.spine)
-        held = Published(source, u.plan.mechanism, run.published[u.name], _estimates(directory, u, run.spine))
-        rows[u.name] = ClosedRows(evaluate(run.truth[u.name], held, run.spine, u.schema))
+        tree = run.trees[u.name]
+        known, counts = _over(tree, run.truth[u.name], run.published[u.name])
+        held = Published(said.source(u), u.plan.mechanism, counts, _estimates(directory, u, tree.spine))
+        rows[u.name] = ClosedRows(evaluate(known, held, tree.spine, u.schema))
         tabulated = tables_of(u, said.assigned(u.name))
         tables += evaluate_tables(run.truth[u.name], run.published[u.name], run.spine, tabulated, run.areas)
         errors_csv.write(directory.errors_of(u.name), rows[u.name], private=spec.run.private)
@@ -66,6 +73,16 @@ def assess(spec: RunSpec, directory: RunDirectory, run: Assessed, progress: Prog
     )  # fmt: skip
     rows_csv.write_rows(folder / "impossible.csv", ImpossibleRow, odd, private=private)
     return rows
+
+
+def _over(
+    tree: MeasuredSpine, truth: Mapping[str, Confidential[Histogram]], published: Mapping[str, Histogram]
+) -> tuple[Mapping[str, Confidential[Histogram]], Mapping[str, Histogram]]:
+    """Both on the tree that was measured."""
+    if tree.alike:
+        return truth, published
+    lowest = tree.spine.levels[-1]
+    return over(tree, truth[lowest]), tree.of_published(published[lowest]).upward(tree.spine)
 
 
 def _estimates(directory: RunDirectory, universe: Universe, spine: Spine) -> EstimateReader | None:
@@ -91,7 +108,7 @@ def evaluate_run(
         kinds = [*(k for k in kinds if k.kind != new.kind), new]
         kept = (*(k for k in kept if k.kind != new.kind), new)
         areas_file.write(directory.errors.parent / areas_file.NAME, kept, opened.spine)
-    held = Assessed(opened.spine, known, counts, kinds)
+    held = Assessed(opened.spine, opened.trees, known, counts, kinds)
     return assess(opened.run, directory, held, progress or Silent())
 
 
@@ -101,7 +118,7 @@ def published_of(release: Opened, universes: Sequence[str]) -> dict[str, dict[st
     for u in release.after.universes:
         if u.name in universes:
             h = microdata_reading.read(release.folder / "microdata" / u.kind.folder, u, release.spine.codes[-1])
-            out[u.name] = {lv: x.open("published") for lv, x in upward(Confidential(h), release.spine).items()}
+            out[u.name] = h.upward(release.spine)
     return out
 
 

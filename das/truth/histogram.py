@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from das.model.confidential import Confidential
 from das.model.histogram import Histogram
+from das.model.measured_spine import MeasuredSpine
 from das.model.records import Records
 from das.model.spine import Spine
 
@@ -26,10 +27,11 @@ def histograms(
 
 def upward(lowest: Confidential[Histogram], spine: Spine) -> dict[str, Confidential[Histogram]]:
     """The histograms of all levels, root first, from that of the lowest."""
-    h = lowest.open("to add it up the spine")
-    out = {spine.levels[-1]: lowest}
-    for depth in range(len(spine) - 1, 0, -1):
-        above = spine.levels[depth - 1]
-        h = h.up(spine.parent[depth], spine.units(above))
-        out[above] = Confidential(h)
-    return {level: out[level] for level in spine.levels}
+    levels = lowest.open("to add it up the spine").upward(spine)
+    return {level: Confidential(h) for level, h in levels.items()} | {spine.levels[-1]: lowest}
+
+
+def over(tree: MeasuredSpine, lowest: Confidential[Histogram]) -> dict[str, Confidential[Histogram]]:
+    """The histograms of all levels of a measured spine, root first, from that of the published lowest level. Raises
+    :class:`InputError` where somebody is outside of the tree."""
+    return upward(Confidential(tree.of_published(lowest.open("to count it over the measured spine"))), tree.spine)

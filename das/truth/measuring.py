@@ -6,6 +6,7 @@ what its ledger says: levels that were written stand; what was drawn and lost is
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 
@@ -17,6 +18,7 @@ from das.errors import PrivacyError, ReleaseError, UserError
 from das.files import atomic
 from das.files.measurements import nmf
 from das.files.release import areas as areas_file
+from das.files.release import measured_spine as tree_file
 from das.files.release import spine as spine_file
 from das.files.release.adoption import adopt
 from das.files.run import run_directory
@@ -26,7 +28,6 @@ from das.model.budget import total
 from das.model.ledger import Event, Ledger
 from das.model.measured_spine import MeasuredSpine
 from das.model.not_private import marked
-from das.model.spine import Spine
 from das.noise import entropy
 from das.release.seal import seal
 from das.spec import RunSpec
@@ -57,6 +58,9 @@ def begin(spec: RunSpec, prepared: Prepared, directory: RunDirectory, measured: 
         atomic.write_json(directory.inputs, inputs)
         atomic.write_text(directory.release / "spec.toml", specification.dump(spec))
         spine_file.write(directory.release / "spine.parquet", prepared.spine)
+        if measured is None:
+            for name, tree in prepared.trees.items():
+                tree_file.write(directory.nmf(name) / tree_file.NAME, tree, prepared.spine)
         if prepared.areas:
             areas_file.write(directory.release / areas_file.NAME, prepared.areas, prepared.spine)
         if measured is not None:
@@ -75,6 +79,7 @@ def measure_release(
     accept_spent: bool = False,
 ) -> MeasuringRecord:
     """Noisy measurements and their privacy statement, in a folder that has begun; what it has already, stands."""
+    spec = spec.on(prepared.trees)
     began = datetime.now(UTC)
     noise = _entropy(spec)
     with stages("measure"):
@@ -113,22 +118,22 @@ def _measured(
 ) -> tuple[dict[str, tuple[Event, ...]], dict[str, tuple[Event, ...]]]:
     """Write the noisy measurements. Returns what was drawn for them, and what was drawn and lost before."""
     book = LedgerFile(directory.ledger)
-    _check_ledger(book, spec, prepared.spine)
+    _check_ledger(book, spec, prepared.trees)
     kept, lost = _history(book, directory, accept_spent)
     events = {}
     for u in spec.universes:
         before = [e for (universe, _), es in kept.items() for e in es if universe == u.name]
-        ledger = Ledger(u.plan.cost, book.draw, before, u.plan.paths)
+        ledger, tree = Ledger(u.plan.cost, book.draw, before, u.plan.paths), prepared.trees[u.name]
         progress.stage(f"measure {u.name}", len(prepared.spine))
         for level in prepared.spine.levels:
             if (u.name, level) not in kept:
                 book.begin(u.name, level, noise.name)
-                noisy = measure(prepared.truth[u.name][level], level, u.name, u.schema, MeasuredSpine.of(prepared.spine), u.plan,
+                noisy = measure(prepared.measured[u.name][level], level, u.name, u.schema, tree, u.plan,
                                 noise.of(f"{u.kind.folder}/{level}"), ledger)  # fmt: skip
-                folder = nmf.write(directory.nmf(u.name), level, u.schema, prepared.spine, noisy)
+                folder = nmf.write(directory.nmf(u.name), level, u.schema, tree.spine, noisy)
                 book.done(u.name, level, folder_digest(folder))
             progress.advance()
-        nmf.write_constraints(directory.nmf(u.name), u.schema, prepared.spine, prepared.constraints[u.name])
+        nmf.write_constraints(directory.nmf(u.name), u.schema, tree.spine, prepared.constraints[u.name])
         if ledger.cost != u.plan.cost:
             raise PrivacyError(f"the ledger says {ledger.cost}, the plan {u.plan.cost}", where=u.name)
         events[u.name] = ledger.events
@@ -167,13 +172,14 @@ def _history(
     return kept, lost
 
 
-def _check_ledger(book: LedgerFile, spec: RunSpec, spine: Spine) -> None:
+def _check_ledger(book: LedgerFile, spec: RunSpec, trees: Mapping[str, MeasuredSpine]) -> None:
     """Every draw in the ledger of an interrupted run is one of the plan's; a stage that was done has all, once."""
     planned = {
         (u.name, level): [
-            Event.of(d, u.name, spine.units(level), u.schema.query(d.query).answers) for d in u.plan.at(level)
+            Event.of(d, u.name, int(trees[u.name].classes(level)[d.unit_class].sum()), u.schema.query(d.query).answers)
+            for d in u.plan.at(level)
         ]
-        for u in spec.universes for level in spine.levels
+        for u in spec.universes for level in trees[u.name].spine.levels
     }  # fmt: skip
     done = set()
     for attempt in book.attempts():

@@ -13,29 +13,36 @@ from das.engine import Progress
 from das.errors import InputError, SpecError
 from das.files.readers.registry import read, read_beside
 from das.geography import bounds as geography
-from das.geography import tabulation
+from das.geography import optimized, tabulation
 from das.model.areas import Areas, off_spine
 from das.model.closed import Closed
 from das.model.confidential import Confidential
 from das.model.constraint import Constraint
 from das.model.histogram import Histogram
+from das.model.measured_spine import MeasuredSpine
 from das.model.records import Blocks, Extract, Records, Source
 from das.model.spine import Spine
 from das.model.universe import Universe
 from das.spec import RunSpec
 from das.spec.parts import OwnUniverse
 from das.stages import Stages
-from das.truth.histogram import histograms
+from das.truth.histogram import histograms, over
 
 TrueHistograms = Mapping[str, Confidential[Histogram]]
 
 
 @dataclass(frozen=True, repr=False)
 class Prepared(Closed):
-    """The input as histograms, with its public structure: all that measuring needs, at any budget."""
+    """The input as histograms, with its public structure: all that measuring needs, at any budget.
+
+    ``spine`` and ``truth`` are of what is published. ``trees`` and ``measured`` are of what is measured, by universe: the
+    same, unless the spine is optimised.
+    """
 
     spine: Spine
     truth: Mapping[str, TrueHistograms]
+    trees: Mapping[str, MeasuredSpine]
+    measured: Mapping[str, TrueHistograms]
     constraints: Mapping[str, tuple[Constraint, ...]]
     sources: tuple[Source, ...]
     notes: tuple[str, ...]
@@ -57,11 +64,27 @@ def prepare(spec: RunSpec, paths: Sequence[Path], stages: Stages, progress: Prog
         progress.stage("histograms", None)
         spine, unit = tabulation.spine(extract.blocks, spec.geography.levels, spec.geography.define)
         counted = {name: histograms(r, unit, spine) for name, r in records.items()}
+        trees = {u.name: _tree(spec, u, extract.blocks, spine, unit) for u in spec.universes}
+        measured = {
+            name: hs if trees[name].alike else over(trees[name], hs[spine.levels[-1]]) for name, hs in counted.items()
+        }
         structures = _at_units(extract.blocks.structures, unit, spine)
-        constraints = {u.name: _constraints(u, spine, counted[u.name], structures) for u in spec.universes}
+        constraints = {
+            u.name: _constraints(u, trees[u.name], measured[u.name], structures, spine) for u in spec.universes
+        }
         places = extract.blocks
         areas = off_spine(places.fields, spine.levels, unit, spine.units(spine.levels[-1]), places.names)
-    return Prepared(spine, counted, constraints, sources, extract.notes, areas, {spec.persons.name: extract.assigned})
+    return Prepared(spine, counted, trees, measured, constraints, sources, extract.notes, areas,
+                    {spec.persons.name: extract.assigned})  # fmt: skip
+
+
+def _tree(spec: RunSpec, u: Universe, blocks: Blocks, spine: Spine, unit: NDArray[np.int64]) -> MeasuredSpine:
+    """What the units of a universe are measured over. Facilities divide the persons' block groups alone."""
+    if spec.geography.spine == "tabulation":
+        return MeasuredSpine.of(spine)
+    known = spec.constraints
+    rule = optimized.Rule(structures=known.housing_units and known.group_quarters, facilities=known.group_quarters)
+    return optimized.measured_spine(blocks, spine, unit, rule, facilities=u.schema.dwelling is not None)
 
 
 def _records(
@@ -103,15 +126,21 @@ def _at_units(structures: NDArray[np.int64] | None, unit: NDArray[np.int64], spi
 
 
 def _constraints(
-    u: Universe, spine: Spine, truth_by_level: TrueHistograms, structures: NDArray[np.int64] | None
+    u: Universe,
+    tree: MeasuredSpine,
+    truth_by_level: TrueHistograms,
+    structures: NDArray[np.int64] | None,
+    published: Spine,
 ) -> tuple[Constraint, ...]:
-    """What is published exactly. These are the only values of the truth that leave without noise."""
-    lowest = spine.levels[-1]
+    """What is published exactly, of the units of the tree. These are the only values of the truth that leave without
+    noise."""
+    lowest = tree.spine.levels[-1]
     out = []
     wanted = u.exact
     low_high = geography.lowest(
-        u.schema, structures, housing_units=wanted.housing_units, group_quarters=wanted.group_quarters
-    )
+        u.schema, None if structures is None else structures[tree.place],
+        housing_units=wanted.housing_units, group_quarters=wanted.group_quarters,
+    )  # fmt: skip
     if low_high is not None:
         dwelling = str(u.schema.dwelling)
         low = f"the number of group-quarters facilities of each type in every {lowest}, each holding somebody"
@@ -120,7 +149,30 @@ def _constraints(
             out.append(Constraint(f"{dwelling}_total_{name}", lowest, dwelling, sign, bound, says))
     for level, query in wanted.counts:
         counts = truth_by_level[level].open("these counts are invariant").answer(u.schema.query(query))
+        whole = _wholes(tree, published, level, u.key("constraints"))
         by = "" if query == "total" else f" by {query}"
         says = f"the number of {u.records} of every {level}{by}, exactly"
-        out.append(Constraint(query, level, query, "=", counts, says))
+        split = len(np.unique(whole)) < len(whole)
+        if split and query != "total":
+            raise InputError(f"a {level} of two branches has its {query!r} in two units", where=u.key("constraints.invariants"),
+                             remedy='of an optimised spine only totals of states can be exact, or set geography.spine = "tabulation"')  # fmt: skip
+        if split:
+            joint = np.zeros(published.units(level), dtype=np.int64)
+            np.add.at(joint, whole, counts[:, 0])
+            counts = joint[whole, None]
+        out.append(Constraint("joint_total" if split else query, level, query, "=", counts, says))
     return tuple(out)
+
+
+def _wholes(tree: MeasuredSpine, published: Spine, level: str, where: str) -> NDArray[np.int64]:
+    """The published unit that each unit of the tree lies in. Raises :class:`InputError` where one does not lie in one, or
+    where parts of one are in two branches below the states: what is exact of all of it is known of none."""
+    whole = tree.within(level, published)
+    up = tree.spine.parent[tree.spine.index(level)]
+    home = np.zeros(published.units(level), dtype=np.int64)
+    home[whole] = up
+    if (whole < 0).any() or (home[whole] != up).any():
+        raise InputError(f"the totals of {level!r} are not those of units of the optimised spine", where=where,
+                         remedy=f"make those of a level above exact, or of {tree.spine.levels[-1]}; or set "
+                                'geography.spine = "tabulation"')  # fmt: skip
+    return whole

@@ -78,7 +78,7 @@ def test_true_counts_do_not_print() -> None:
     one = np.array([0])
     records, h = Records(schema, one, one, np.array([98765])), Histogram.of(1, 2, one, one, np.array([98765]))
     extract = Extract(Blocks({"Block": np.array(["1"])}, np.array([[98765, 0]])), Confidential(records), {}, ())
-    held = Assessed(None, {"persons": {"Block": Confidential(h)}}, {"persons": {"Block": h}})  # type: ignore[arg-type]
+    held = Assessed(None, {}, {"persons": {"Block": Confidential(h)}}, {"persons": {"Block": h}})  # type: ignore[arg-type]
     for value in (records, h, extract, extract.blocks, held, [h], {"a": records}):
         assert "98765" not in repr(value)
         assert len(repr(value)) < 100

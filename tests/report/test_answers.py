@@ -44,11 +44,14 @@ class Noise:
 
 
 class Even(Noise):
-    """One variance for all."""
+    """One variance for all units, that of ``noise``."""
+
+    def __init__(self, noise) -> None:
+        self.variance = {(n.level, n.query): n.variance for n in noise}
 
     def read(self, level, query, start, stop):
         m = super().read(level, query, start, stop)
-        return Measurement(level, query, start, m.values, np.full(stop - start, 8.0))
+        return Measurement(level, query, start, m.values, np.full(stop - start, self.variance[level, query]))
 
 
 def intervals(level, columns):
@@ -102,7 +105,8 @@ def test_room_is_spent_from_the_top() -> None:
 
 @pytest.mark.parametrize("mechanism", list(MECHANISMS.values()))
 def test_margins_are_those_of_the_noise_where_one_scale_holds(mechanism: Mechanism) -> None:
-    w = world(Even(), mechanism)
+    w = world(mechanism=mechanism)
+    w = replace(w, noisy=Even(w.noise))
     expected = {d.query: d.margin() for d in w.noise if d.level == "Ward"}
     for a in gather(SPINE, [w]).at("Ward"):
         if a.margin is not None:

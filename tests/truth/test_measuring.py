@@ -42,7 +42,7 @@ def test_a_histogram_of_something_else_leaves_nothing_of_its_stage(prepared: Pre
     levels = prepared.spine.levels
     truth = prepared.truth["persons"]
     other = next(lv for lv in levels if prepared.spine.units(lv) != prepared.spine.units(levels[at]))
-    wrong = replace(prepared, truth={"persons": {**truth, levels[at]: truth[other]}})
+    wrong = replace(prepared, measured={"persons": {**truth, levels[at]: truth[other]}})
     run = RunDirectory(tmp_path / "run")
     begin(SPEC, wrong, run)
     with pytest.raises(PrivacyError, match="not one of this level and schema"):

@@ -21,14 +21,19 @@ REMEDY = parquet.LOST
 COLUMNS = ("level", "geocode", "parent", "name", "geoid")
 
 
-def write(path: Path, spine: Spine) -> None:
+def table_of(spine: Spine) -> pa.Table:
+    """One row for each unit, level by level, root first."""
     levels = []
     for depth, (level, codes, up) in enumerate(zip(spine.levels, spine.codes, spine.parent, strict=True)):
         above = spine.codes[depth - 1][up] if depth else np.array([b""])
         places = map(texts.column, (codes, above, encoded(spine.names[depth]), spine.geoids(level)))
         levels.append(pa.table(dict(zip(COLUMNS, (pa.repeat(level, len(codes)), *places), strict=True))))
+    return pa.concat_tables(levels)
+
+
+def write(path: Path, spine: Spine) -> None:
     with atomic.file(path) as draft:
-        pq.write_table(pa.concat_tables(levels), draft, compression="zstd", use_dictionary=["level", "parent", "name"],
+        pq.write_table(table_of(spine), draft, compression="zstd", use_dictionary=["level", "parent", "name"],
                        column_encoding=dict.fromkeys(("geocode", "geoid"), "DELTA_BYTE_ARRAY"))  # fmt: skip
 
 

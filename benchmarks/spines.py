@@ -1,0 +1,124 @@
+"""Three spines on Rhode Island: tabulation, that of 2020, and one with the areas that people use in its block groups.
+
+Each run measures the persons over each spine with the same budget, estimates them by both methods, with non-negativity and
+all, and holds the published counts of every level and kind of area against the truth: mean absolute and root mean square
+errors of the total, of those of 18 and over, and of Hispanics. ``theory`` is the linear standard deviation of the total
+(:mod:`das.estimate.areas`), which knows nothing of non-negativity.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Executor
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.common import CONFIG, CONFIG_AREAS, RHODE_ISLAND, Figures, no_data, shared_data
+from das import spec as specification
+from das.engine import Silent, executor
+from das.estimate.descent import full_information, topdown
+from das.estimate.passes import Passes
+from das.model.histogram import Histogram
+from das.model.ledger import Ledger
+from das.model.measurement import Measurements
+from das.noise import entropy
+from das.release.post import bounds_of
+from das.spec import RunSpec
+from das.stages import Stages
+from das.truth.measure import measure
+from das.truth.preparation import Prepared, prepare
+
+#: By name the configuration and what is changed in it.
+SPINES = {
+    "tabulation": (CONFIG, ("geography.spine=tabulation",)),
+    "production": (CONFIG, ("geography.spine=optimized",)),
+    "targets": (CONFIG_AREAS, ()),
+}
+METHODS = ("topdown", "full-information")
+#: What is counted: a name, and the query and answer that it is.
+STATISTICS = {"total": ("total", 0), "18 and over": ("votingage", 1), "Hispanic": ("hispanic", 1)}
+#: Of these the targets must be so many times closer to the truth than the tabulation spine.
+CLOSER = {("SLDL", "total"): 4.0, ("Place", "total"): 4.0}
+Errors = Mapping[tuple[str, str], NDArray[np.int64]]  #: by level or kind of area, and statistic: published less true
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.spines", description=__doc__)
+    parser.add_argument("--repeats", type=int, default=10, help="runs of each spine, for both methods")
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--spine", action="append", choices=list(SPINES), help="some of the spines alone")
+    parser.add_argument("--method", action="append", choices=METHODS)
+    parser.add_argument("--set", action="append", default=[], dest="changes", help="changes to the last of the spines")
+    given = parser.parse_args(arguments)
+    figures, data = Figures("spines"), shared_data(RHODE_ISLAND)
+    if data is None:
+        figures.skipped("all", no_data(RHODE_ISLAND))
+        return
+    chosen, found = given.spine or list(SPINES), {}
+    with executor(given.workers) as pool:
+        for name in chosen:
+            config, changes = SPINES[name]
+            changes = (*changes, *(given.changes if name == chosen[-1] else ()))
+            spec = specification.parse(config.read_text(encoding="utf-8"), where=str(config), overrides=changes)
+            prepared = prepare(spec, [data], Stages(), Silent())
+            for seed in range(1, given.repeats + 1):
+                for method in given.method or METHODS:
+                    found.setdefault((name, method), []).append(_run(spec, prepared, seed, method, pool))
+    _print(figures, found)
+
+
+def _run(spec: RunSpec, prepared: Prepared, seed: int, method: str, pool: Executor) -> Errors:
+    spec = spec.on(prepared.trees)
+    u, tree = spec.persons, prepared.trees[spec.persons.name]
+    ledger, source = Ledger(u.plan.cost, paths=u.plan.paths), entropy.seeded(seed)
+    noisy = Measurements.of(
+        m for level, h in prepared.measured[u.name].items()
+        for m in measure(h, level, u.name, u.schema, tree, u.plan, source.of(level), ledger)
+    )  # fmt: skip
+    known = {level: {c.name: (c.sign, c.bound) for c in prepared.constraints[u.name] if c.level == level}
+             for level in tree.spine.levels}  # fmt: skip
+    passes = Passes(u.passes, spec.after.tolerance)
+    run = full_information if method == "full-information" else topdown
+    out = run(noisy, tree.spine, bounds_of(u.schema, tree.spine, known), u, passes, pool)
+    lowest = tree.published(out.histograms[tree.spine.levels[-1]], len(prepared.spine.codes[-1]))
+    return dict(_errors(prepared, u.name, lowest))
+
+
+def _errors(
+    prepared: Prepared, universe: str, lowest: Histogram
+) -> Iterator[tuple[tuple[str, str], NDArray[np.int64]]]:
+    bottom, levels = prepared.spine.levels[-1], lowest.upward(prepared.spine)
+    true = {lv: h.open("to hold published counts against it") for lv, h in prepared.truth[universe].items()}
+    kinds = {level: (true[level], h) for level, h in levels.items()}
+    kinds |= {a.kind: (a.histogram(true[bottom]), a.histogram(lowest)) for a in prepared.areas}
+    schema = specification.parse(CONFIG.read_text(encoding="utf-8"), where=str(CONFIG)).persons.schema
+    for kind, (a, b) in kinds.items():
+        for name, (query, answer) in STATISTICS.items():
+            yield (kind, name), (b.answer(schema.query(query)) - a.answer(schema.query(query)))[:, answer]
+
+
+def _print(figures: Figures, found: Mapping[tuple[str, str], Sequence[Errors]]) -> None:
+    mae = {key: {k: _mean(runs, k, np.abs) for k in runs[0]} for key, runs in found.items()}
+    for (spine, method), runs in found.items():
+        for (kind, statistic), (value, deviation) in mae[spine, method].items():
+            base = mae.get(("tabulation", method), {}).get((kind, statistic))
+            closer = base[0] / value if base and value and spine != "tabulation" else None
+            wanted = CLOSER.get((kind, statistic)) if spine == "targets" else None
+            figures(f"{spine}, {method}: {kind}, {statistic}", value, "persons (mean absolute error)",
+                    rmse=_mean(runs, (kind, statistic), np.square)[0] ** 0.5, deviation_between_runs=deviation,
+                    units=len(runs[0][kind, statistic]), runs=len(runs), closer_than_tabulation=closer)  # fmt: skip
+            if wanted is not None and closer is not None:
+                figures(
+                    f"{spine}, {method}: {kind}, {statistic}, closer to the truth", closer, "times", at_least=wanted
+                )
+
+
+def _mean(runs: Sequence[Errors], key: tuple[str, str], of: np.ufunc) -> tuple[float, float]:
+    each = [float(of(r[key].astype(float)).mean()) for r in runs]
+    return float(np.mean(each)), float(np.std(each, ddof=1)) if len(each) > 1 else float("nan")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,85 @@
+r"""Measurements of published units, from those of the units that were measured.
+
+Where the two are not the same (:mod:`das.model.measured_spine`), a published unit is the disjoint union of the fewest
+units of the measured tree (:class:`das.model.cover.Cover`), each measured by itself. The sum of their noisy answers is an
+unbiased answer of the published unit, with the sum of their variances: noise of different units is independent.
+
+A block group of the publication that the tree cuts is a sum over blocks here. What the measurements of all other units say
+of it besides is not used: :mod:`das.estimate.areas` does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from das.model.cover import Cover
+from das.model.measured_spine import Ints, MeasuredSpine
+from das.model.measurement import Measurement, MeasurementSource
+from das.model.spine import Spine
+
+#: Units of the tree that are read although they are not wanted, to read the ones around them at once.
+_GAP = 64
+
+
+@dataclass(frozen=True, eq=False)
+class Summed:
+    """The source of a published spine, from that of the tree that was measured."""
+
+    source: MeasurementSource
+    tree: MeasuredSpine
+    published: Spine
+
+    @cached_property
+    def _covers(self) -> Mapping[str, Cover]:
+        up = {
+            level: self.published.up(self.published.levels[-1], level)[self.tree.place]
+            for level in self.published.levels
+        }
+        return {level: Cover.of(self.tree.spine, home) for level, home in up.items()}
+
+    def queries(self, level: str) -> tuple[str, ...]:
+        """Those that some unit can be told of: what is measured at a level that its units are made up of."""
+        depths = np.unique(self._covers[level].depth).tolist()
+        names = (self.source.queries(self.tree.spine.levels[d]) for d in depths)
+        return tuple(dict.fromkeys(name for queries in names for name in queries))
+
+    def read(self, level: str, query: str, start: int, stop: int) -> Measurement:
+        """A unit has an infinite variance where some unit that it is made up of was not asked; one with no unit of the tree
+        in it has nobody, and nothing was measured."""
+        cover = self._covers[level].rows(start, stop)
+        values: Ints | None = None
+        variance, asked = np.zeros(stop - start), np.zeros(stop - start, dtype=np.int64)
+        for depth, name in enumerate(self.tree.spine.levels):
+            if query not in self.source.queries(name):
+                continue
+            here = np.flatnonzero(cover.depth == depth)
+            place, unit = cover.place[here] - start, cover.unit[here]
+            for some in _runs(unit):
+                m = self.source.read(name, query, int(unit[some[0]]), int(unit[some[-1]]) + 1)
+                at = unit[some] - m.start
+                if values is None:
+                    values = np.zeros((stop - start, m.values.shape[1]), dtype=np.int64)
+                np.add.at(values, place[some], m.values[at])
+                np.add.at(variance, place[some], m.variance[at])
+                np.add.at(asked, place[some], 1)
+        if values is None:
+            values = np.zeros((stop - start, 1), dtype=np.int64)
+        whole = (asked == np.bincount(cover.place - start, minlength=stop - start)) & (asked > 0)
+        known = whole & np.isfinite(variance)
+        values[~known] = 0
+        return Measurement(level, query, start, values, np.where(known, variance, np.inf))
+
+    def part(self, level: str, start: int, stop: int) -> Summed:
+        del level, start, stop
+        return self
+
+
+def _runs(unit: Ints) -> Iterator[Ints]:
+    """Places in ``unit`` of units that stand together, in their order."""
+    if len(unit):
+        order = np.argsort(unit, kind="stable")
+        yield from np.split(order, np.flatnonzero(np.diff(unit[order]) > _GAP) + 1)

@@ -1,0 +1,50 @@
+"""Places as the fewest units of a tree that make them up."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from das.model.frozen import Frozen
+from das.model.spine import Spine
+
+Ints = NDArray[np.int64]
+#: The place of units that lie in none, or in several.
+NOWHERE = -1
+
+
+@dataclass(frozen=True, eq=False)
+class Cover(Frozen):
+    """Unit ``unit[i]`` of level number ``depth[i]`` lies in place ``place[i]``, as does nothing above it. In the order of the
+    places; each place is the disjoint union of its units."""
+
+    place: Ints
+    depth: Ints
+    unit: Ints
+
+    @staticmethod
+    def of(spine: Spine, home: Ints) -> Cover:
+        """``home`` ``(lowest units,)``: the place that each lies in, or :data:`NOWHERE`. One pass up the tree: a unit lies
+        in a place if all its children do."""
+        homes = [np.asarray(home, dtype=np.int64)]
+        for depth in range(len(spine) - 1, 0, -1):
+            starts = spine.children(spine.levels[depth])[:-1]
+            low, high = np.minimum.reduceat(homes[0], starts), np.maximum.reduceat(homes[0], starts)
+            homes.insert(0, np.where(low == high, low, NOWHERE))
+        parts = []
+        for depth, (here, parent) in enumerate(zip(homes, spine.parent, strict=True)):
+            whole = here >= 0
+            if depth:
+                whole &= homes[depth - 1][parent] < 0
+            unit = np.flatnonzero(whole)
+            parts.append((here[unit], np.full(len(unit), depth), unit))
+        place, level, unit = (np.concatenate(x) for x in zip(*parts, strict=True))
+        order = np.argsort(place, kind="stable")
+        return Cover(place[order], level[order], unit[order])
+
+    def rows(self, start: int, stop: int) -> Cover:
+        """That of the places ``start:stop``, numbered as before."""
+        here = slice(*np.searchsorted(self.place, [start, stop]))
+        return Cover(self.place[here], self.depth[here], self.unit[here])
