@@ -74,6 +74,16 @@ class Areas(Frozen):
         """The code of an area as text."""
         return str(self.codes[area], "utf-8")
 
+    def check_partition(self, spine: Spine) -> None:
+        """Raises :class:`InputError` where a lowest unit of the spine is in no area, or in two: with the first, and how many."""
+        times = np.bincount(self.unit, minlength=len(spine.codes[-1]))
+        for odd, what in ((times == 0, "in no area"), (times > 1, "in two areas or more")):
+            if odd.any():
+                first, level = spine.code(spine.levels[-1], int(odd.argmax())), spine.levels[-1]
+                more = f" (and {int(odd.sum()) - 1:,} more)" if odd.sum() > 1 else ""
+                raise InputError(f"{level} {first}{more} is {what}", where=f"areas {self.kind!r}",
+                                 remedy="a plan has each of them in one area: mend the list")  # fmt: skip
+
     def histogram(self, h: Histogram) -> Histogram:
         """The counts of the lowest units, added up to the areas."""
         size = np.diff(h.indptr)[self.unit]

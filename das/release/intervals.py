@@ -16,10 +16,12 @@ from numpy.typing import NDArray
 
 from das.estimate import margins
 from das.estimate.margins import UNKNOWN, LevelMargins
+from das.files.measurements.nmf_reader import NmfReader
 from das.files.release.estimates import EstimateReader, folder_of
 from das.model.level_bounds import LevelBounds
 from das.model.measurement import MeasurementSource
 from das.model.query import Query
+from das.model.schema import Schema
 from das.model.universe import Universe
 from das.release.post import Opened
 
@@ -85,19 +87,9 @@ class Intervals:
     def _level(self, level: str) -> LevelMargins:
         if level not in self._levels:
             bounds = self._bounds[level]
-            self._levels[level] = LevelMargins.of(
-                level, self.universe.schema, self._measured, bounds, self._partition(bounds)
-            )
+            exact = known_queries(self.release.source(self.universe), self.universe.schema, {level: bounds})
+            self._levels[level] = LevelMargins.of(level, self.universe.schema, self._measured, bounds, exact.get(level))
         return self._levels[level]
-
-    def _partition(self, bounds: LevelBounds) -> Query | None:
-        """The query that is known exactly, where one is: the bounds' groups are its answers."""
-        if not bounds.exact:
-            return None
-        source = self.release.source(self.universe)
-        names = {n for level in self.release.spine.levels for n in source.constraints(level)}
-        every = map(self.universe.schema.query, sorted(names))
-        return next(q for q in every if np.array_equal(q.index, bounds.group))
 
     @cached_property
     def _measured(self) -> MeasurementSource:
@@ -110,3 +102,13 @@ class Intervals:
     @cached_property
     def _estimates(self) -> EstimateReader:
         return EstimateReader(folder_of(self.release.folder, self.universe.name), self.release.spine)
+
+
+def known_queries(measured: NmfReader, schema: Schema, bounds: Mapping[str, LevelBounds]) -> dict[str, Query]:
+    """At levels whose bounds are exact, the query that is known exactly: the bounds' groups are its answers."""
+    exact = {level: b for level, b in bounds.items() if b.exact}
+    if not exact:
+        return {}
+    names = {n for level in measured.spine.levels for n in measured.constraints(level)}
+    every = [schema.query(n) for n in sorted(names)]
+    return {level: next(q for q in every if np.array_equal(q.index, b.group)) for level, b in exact.items()}

@@ -77,8 +77,10 @@ class Directions:
         _, place, plain = np.unique(answer[0], return_index=True, return_inverse=True)
         summed = np.zeros((len(place), len(self)))
         np.add.at(summed, plain.ravel(), self.vector.T)
-        inside = values[:, answer[np.ix_(first, place)].ravel()].reshape(len(values), len(first), len(place))
-        return (inside @ summed)[:, group.ravel()]
+        order = answer[np.ix_(first, place)].ravel()
+        if not np.array_equal(order, np.arange(len(order))):  # a copy of all values that most queries do without
+            values = values[:, order]
+        return np.asarray(values.reshape(len(values), len(first), len(place)) @ summed)[:, group.ravel()]
 
     def apply(self, operator: Array, x: Array) -> Array:
         """``operator @ x``: ``(..., used, d, d) x (..., d, directions) -> (..., d, directions)``."""

@@ -161,9 +161,9 @@ class Subtrees:
 
     def _precision(self, level: str, weight: Array) -> Array:
         to = self.directions
-        grams = np.array([to.query(q) for q in self.queries[level].values()])
         shape = (len(to.used), to.modes.d, to.modes.d)
-        return np.asarray(weight @ grams.reshape(weight.shape[1], -1)).reshape(-1, *shape)
+        grams = np.array([to.query(q).ravel() for q in self.queries[level].values()])
+        return np.asarray(weight @ grams.reshape(weight.shape[1], int(np.prod(shape)))).reshape(-1, *shape)
 
     def _inverse(self, precision: Array, allowed: Mask, whole: Mask) -> Array:
         """Covariances of units from precisions ``(units, used, d, d)``; where a unit's measurements do not see all of its cells,

@@ -156,6 +156,13 @@ def test_known_answers_of_queries_at_several_levels(seed: int) -> None:
     assert found.variance[0, 0] == pytest.approx(0.0, abs=1e-9)  # everybody
 
 
+def test_a_level_where_nothing_is_measured() -> None:
+    rng = np.random.default_rng(6)
+    world = random_world(rng, SMALL, random_spine(rng, 4, 3))
+    held = {key: value for key, value in noisy(world, rng).items() if key[0] not in ("L0", "L2")}
+    compare(world, held, world.bounds("L1"), known(world, inside(world.spine, "L1")), rng)
+
+
 def test_a_tree_of_one_level_is_its_own_measurements() -> None:
     rng = np.random.default_rng(1)
     world = random_world(rng, SMALL, random_spine(rng, 1, 1), facilities=1.0, empty=0.0)

@@ -1,0 +1,112 @@
+"""Counts of areas of blocks, as published and as measured, with intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+from das.cli.console import console, records_table
+from das.cli.options import PATH, guarded, json_option, warn
+from das.errors import UserError
+from das.files import area_rows
+from das.files.readers import area_list
+from das.files.run.run_directory import release_of
+from das.model.area_rows import AreaRow
+from das.model.areas import Areas
+from das.model.spelling import named
+from das.release.area_counts import COVERAGE, counts, statistics
+from das.release.post import Opened, open_release
+
+
+@click.command()
+@click.argument("release", type=PATH)
+@click.option("--blocks", "listed", type=PATH, help="A CSV file area,block, or a block-assignment file of the Bureau.")
+@click.option("--kind", help="Areas that the release knows, in place of a list: such as SLDL, VTD or Place.")
+@click.option("--statistics", "asked", multiple=True, metavar="NAME",
+              help="A table (P2), a column of one (P0020002), or a query (votingage * hispanic), after the name of its universe "
+              "and a colon where it is not of persons; repeatable. Default: the totals.")  # fmt: skip
+@click.option("--coverage", type=click.FloatRange(0, 1, min_open=True, max_open=True), default=COVERAGE, show_default=True,
+              help="How often an interval holds the true count.")  # fmt: skip
+@click.option(
+    "--plan", "as_plan", is_flag=True, help="The areas are the districts of a plan: each block must be in one."
+)
+@json_option
+@click.option("--out", type=PATH, help="A file that ends in .csv, .parquet or .json. Default: a table on the terminal.")
+@guarded
+def area(
+    release: Path, listed: Path | None, kind: str | None, asked: tuple[str, ...], coverage: float, as_plan: bool,
+    as_json: bool, out: Path | None,
+) -> None:  # fmt: skip
+    """Counts of areas of blocks from a RUN or release: published, and estimated without bias from all its measurements.
+
+    The estimate has an exact standard error, wherever the borders of an area run; the published count agrees with every
+    other published count.
+    """
+    opened = open_release(release_of(release))
+    _check_form(out)
+    areas = _areas(opened, listed, kind)
+    if as_plan:
+        areas.check_partition(opened.spine)
+    found = counts(opened, areas, statistics(opened, asked), coverage)
+    rows, private = found.rows(), opened.after.private
+    if out is not None:
+        area_rows.write(out, areas.kind, coverage, rows, private=private)
+    if as_json:
+        click.echo(area_rows.as_json(areas.kind, coverage, rows, private=private))
+    elif out is None:
+        warn(private)
+        console().print(records_table(f"{areas.kind}: intervals at {100 * coverage:g} %", _shown(rows)))
+    _said(opened, areas)
+    if out is not None and not as_json:
+        warn(private)
+        click.echo(f"written: {out} ({len(areas):,} areas)")
+
+
+def _areas(release: Opened, listed: Path | None, kind: str | None) -> Areas:
+    if (listed is None) == (kind is None):
+        known = ", ".join(a.kind for a in release.areas()) or "none"
+        raise UserError("areas are named by a list of their blocks, or by their kind", where="--blocks, --kind",
+                        remedy=f"give one of both; this release knows the kinds: {known}")  # fmt: skip
+    if listed is not None:
+        return area_list.read(listed, release.spine)
+    known_kinds = {a.kind: a for a in release.areas()}
+    return known_kinds[named(str(kind), list(known_kinds), "kind of area", "--kind")]
+
+
+def _said(release: Opened, areas: Areas) -> None:
+    """What of the list a reader should know; on stderr, for it is no result."""
+    level = release.spine.levels[-1]
+    outside = release.spine.units(level) - len(np.unique(areas.unit))
+    if outside:
+        click.echo(f"{areas.kind}: {outside:,} units of {level} are in no area", err=True)
+    twice = len(areas.unit) - len(np.unique(areas.unit))
+    if twice:
+        click.echo(f"{areas.kind}: areas overlap: {twice:,} units of {level} are in another area, too", err=True)
+
+
+def _shown(rows: Sequence[AreaRow]) -> list[dict[str, Any]]:
+    """Rows for the terminal."""
+    return [
+        {"area": f"{r.name} ({r.area})" if r.name else r.area, "of": r.universe, "count": r.label, "published": f"{r.value:,}",
+         "estimate": _number(r.estimate), "standard error": _number(r.standard_error),
+         "interval": "–" if r.low is None else f"{r.low:,} to {r.high:,}"}
+        for r in rows
+    ]  # fmt: skip
+
+
+def _number(value: float | None) -> str:
+    return "–" if value is None else f"{value:,.1f}"
+
+
+def _check_form(out: Path | None) -> None:
+    if out is None:
+        return
+    if out.suffix.removeprefix(".") not in area_rows.FORMATS:
+        raise UserError(f"{out.suffix!r} is none of the formats {', '.join(area_rows.FORMATS)}", where=out,
+                        remedy="end the name in one of them")  # fmt: skip
+    if not out.absolute().parent.is_dir():
+        raise UserError("there is no such folder", where=out, remedy="make it, or choose another --out")

@@ -1,0 +1,183 @@
+"""`das area`: counts of any list of blocks; what is wrong with a list is said, and nothing is written."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from das import tables
+from das.cli import main
+from das.estimate.collapse import collapse
+from das.files.microdata import reading as microdata
+from das.release.post import Opened, open_release
+from tests.worlds import Worlds
+
+Das = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture(scope="module")
+def run(worlds: Worlds) -> Path:
+    return worlds.run("run.seed=1", data="three thousand")
+
+
+@pytest.fixture(scope="module")
+def opened(run: Path) -> Opened:
+    return open_release(run / "release")
+
+
+@pytest.fixture
+def das(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Das:
+    monkeypatch.setenv("COLUMNS", "200")
+
+    def call(*args: object) -> tuple[int, str, str]:
+        capfd.readouterr()
+        with pytest.raises(SystemExit) as end:
+            main(["area", *map(str, args)])
+        out, err = capfd.readouterr()
+        return int(end.value.code or 0), out, err
+
+    return call
+
+
+def listed(path: Path, pairs: list[tuple[str, str]]) -> Path:
+    path.write_text("area,block\n" + "".join(f"{a},{b}\n" for a, b in pairs))
+    return path
+
+
+def by_level(opened: Opened, level: str) -> list[tuple[str, str]]:
+    """The units of a level as areas."""
+    codes, blocks = opened.spine.geocodes(level), opened.spine.geocodes("Block")
+    return list(zip(codes[opened.spine.up("Block", level)].tolist(), blocks.tolist(), strict=True))
+
+
+def test_an_area_that_is_a_unit_has_the_full_information_estimate_of_it(
+    das: Das, run: Path, opened: Opened, tmp_path: Path
+) -> None:
+    blocks = listed(tmp_path / "tracts.csv", by_level(opened, "Tract"))
+    args = ("--statistics", "total", "--statistics", "hispanic", "--statistics", "housing:total")
+    code, out, _ = das(run, "--blocks", blocks, *args, "--json")
+    assert code == 0
+    found = pd.DataFrame(json.loads(out)["rows"])
+    known = collapse(
+        opened.source(opened.after.persons), opened.spine, opened.bounds(opened.after.persons), opened.after.persons
+    )
+    for level, query, value, error in known.unbiased():
+        if level == "Tract" and query.name in ("total", "hispanic"):
+            for i in range(query.answers):
+                field = "total" if query.answers == 1 else f"{query.name}[{i}]"
+                here = found[found["field"].eq(field) & found["universe"].eq("persons")].set_index("area")
+                here = here.loc[opened.spine.geocodes("Tract")]
+                assert np.abs(here["estimate"] - value[:, i]).max() < 0.02
+                assert np.abs(here["standard_error"] - error[:, i]).max() < 0.02
+    housing = found[found["universe"].eq("housing")]
+    assert (housing["standard_error"] == 0).all()  # housing units are exact
+    assert (housing["low"] == housing["value"]).all()
+
+
+def test_published_counts_are_sums_of_the_microdata_and_formats_agree(
+    das: Das, run: Path, opened: Opened, tmp_path: Path
+) -> None:
+    rng = np.random.default_rng(0)
+    blocks = opened.spine.geocodes("Block")
+    member = rng.random((4, len(blocks))) < 0.2
+    pairs = [(f"a{a}", str(blocks[b])) for a, b in np.argwhere(member)]
+    path = listed(tmp_path / "mine.csv", pairs)
+    u = opened.after.persons
+    h = microdata.read(opened.folder / "microdata" / "persons", u, opened.spine.codes[-1])
+    p4 = next(t for t in tables.of(u, opened.assigned(u.name)) if t.name == "P4")
+    expected = member.astype(int) @ p4.values(h)
+    code, out, err = das(run, "--blocks", path, "--statistics", "p4", "--json")
+    assert code == 0
+    said = json.loads(out)
+    assert (said["kind"], said["coverage"], said["private"]) == ("mine", 0.9, False)
+    frame = pd.DataFrame(said["rows"])
+    assert frame["value"].to_numpy().reshape(4, -1).tolist() == expected.tolist()
+    assert frame["field"].tolist()[:73] == list(p4.columns)
+    assert frame["blocks"].unique().tolist() == member.sum(axis=1).tolist()
+    assert "areas overlap" in err
+    assert "in no area" in err
+    for ending in ("csv", "parquet", "json"):
+        code, told, _ = das(run, "--blocks", path, "--statistics", "P4", "--out", tmp_path / f"out.{ending}")
+        assert code == 0
+        assert "NOT PRIVATE" in told
+    read = pd.read_csv(tmp_path / "out.csv", dtype={"area": str}, keep_default_na=False)
+    assert read["NOT PRIVATE"].eq("seeded").all()
+    same = pd.read_parquet(tmp_path / "out.parquet")
+    for other in (read, same, pd.DataFrame(json.loads((tmp_path / "out.json").read_text())["rows"])):
+        assert np.allclose(other[["value", "estimate", "standard_error", "low", "high"]].astype(float),
+                           frame[["value", "estimate", "standard_error", "low", "high"]].astype(float))  # fmt: skip
+
+
+def test_wider_coverage_is_a_wider_interval_about_the_same_estimate(das: Das, run: Path) -> None:
+    kind = ("--kind", "county subdivision", "--json")
+    narrow, wide = (pd.DataFrame(json.loads(das(run, *kind, "--coverage", c)[1])["rows"]) for c in ("0.5", "0.99"))
+    assert (narrow["estimate"] == wide["estimate"]).all()
+    width = wide["high"] - wide["low"]
+    assert (width >= narrow["high"] - narrow["low"]).all()
+    noisy = wide["standard_error"] > 1
+    assert noisy.any()
+    assert (width[noisy] / wide["standard_error"][noisy] > 2 * 2.575 - 1).all()
+    assert (width[noisy] / wide["standard_error"][noisy] < 2 * 2.577 + 1).all()
+
+
+def test_the_terminal_has_the_totals_of_every_universe(das: Das, run: Path) -> None:
+    code, out, _ = das(run, "--kind", "Place")
+    assert code == 0
+    assert all(word in out for word in ("persons", "housing", "interval", "standard error", "NOT PRIVATE"))
+
+
+BAD = {
+    "unknown blocks": ("area,block\nx,{0}\nx,9\ny,8\n", (), "line 3: '9' is not a unit of level 'Block' (and 1 more"),
+    "a block twice": ("area,block\nx,{0}\nx,{1}\nx,{0}\n", (), "line 4: '{0}' stands under 'x' twice"),
+    "no area": ("area,block\n,{0}\n", (), "there is no area"),
+    "an empty file": ("", (), "the file is empty"),
+    "a header alone": ("area,block\n", (), "no records"),
+    "a plan with two districts for a block": ("area,block\nx,{0}\ny,{0}\n", ("--plan",), "more) is in no area"),
+    "another format": ("area,block\nx,{0}\n", ("--out", "{folder}/o.xlsx"), "none of the formats"),
+    "no folder": ("area,block\nx,{0}\n", ("--out", "{folder}/none/o.csv"), "no such folder"),
+    "no such statistic": ("area,block\nx,{0}\n", ("--statistics", "P9"), "no table, column or query 'P9'"),
+    "no such universe": ("area,block\nx,{0}\n", ("--statistics", "dogs:total"), "no universe 'dogs'"),
+    "both": ("area,block\nx,{0}\n", ("--kind", "Place"), "give one of both"),
+    "no such kind": (None, ("--kind", "Ward"), "no kind of area 'Ward'"),
+    "neither": (None, (), "this release knows the kinds"),
+    "coverage": ("area,block\nx,{0}\n", ("--coverage", "1"), "1"),
+}
+
+
+@pytest.mark.parametrize("case", BAD.values(), ids=list(BAD))
+def test_bad_input_is_told_and_nothing_is_written(
+    das: Das, run: Path, opened: Opened, tmp_path: Path, case: tuple[str | None, tuple[str, ...], str]
+) -> None:
+    text, args, said = case
+    blocks = opened.spine.geocodes("Block")[:2].tolist()
+    given: list[object] = [a.replace("{folder}", str(tmp_path)) for a in args]
+    if text is not None:
+        (tmp_path / "list.csv").write_text(text.format(*blocks))
+        given += ["--blocks", tmp_path / "list.csv"]
+    code, out, err = das(run, *given)
+    assert (code, out) == (2, "")
+    assert said.format(*blocks) in err
+    assert "Traceback" not in err
+    assert sorted(p.name for p in tmp_path.iterdir()) == (["list.csv"] if text is not None else [])
+
+
+def test_a_plan_has_each_block_in_one_district(das: Das, run: Path, opened: Opened, tmp_path: Path) -> None:
+    pairs = by_level(opened, "County")
+    whole = listed(tmp_path / "plan.csv", pairs)
+    code, out, err = das(run, "--blocks", whole, "--plan", "--json")
+    assert (code, err) == (0, "")
+    rows = [r for r in json.loads(out)["rows"] if r["universe"] == "persons"]
+    u = opened.after.persons
+    h = microdata.read(opened.folder / "microdata" / "persons", u, opened.spine.codes[-1])
+    assert sum(r["value"] for r in rows) == h.count.sum()
+    twice = listed(tmp_path / "twice.csv", [*pairs, ("other", pairs[0][1])])
+    code, _, err = das(run, "--blocks", twice, "--plan")
+    assert (code, f"Block {pairs[0][1]} is in two areas" in err) == (2, True)
+    short = listed(tmp_path / "short.csv", pairs[3:])
+    code, _, err = das(run, "--blocks", short, "--plan")
+    assert (code, f"Block {pairs[0][1]} (and 2 more) is in no area" in err) == (2, True)
