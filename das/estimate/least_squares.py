@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from das.estimate.family import Family, NoisyAnswers
 from das.model.query import Query
 from das.model.solution import Certificate
-from das.solve import FEASIBLE, Partitions, children_qp
+from das.solve import FEASIBLE, Kinds, Partitions, children_qp
 
 Array = NDArray[np.float64]
 #: Of some queries, answers that a later pass holds on to: ``(children, answers)``.
@@ -132,7 +132,12 @@ class LeastSquares:
         return np.arange(atoms), even, variance / _EVEN
 
     def solve(
-        self, gram: Array | Partitions, rhs: Array, parent: NDArray[Any] | None, group: NDArray[np.intp], rows: Rows
+        self,
+        gram: Array | Partitions | Kinds,
+        rhs: Array,
+        parent: NDArray[Any] | None,
+        group: NDArray[np.intp],
+        rows: Rows,
     ) -> Array:
         """The solution over variables with the dwelling groups ``group``, within reach.
 
@@ -180,28 +185,31 @@ class LeastSquares:
         return np.unique(over.argmax(axis=1)[over.max(axis=1) > FEASIBLE])
 
 
-def normal_equations(measured: Sequence[Indexed]) -> tuple[Array | Partitions, Array]:
+def normal_equations(measured: Sequence[Indexed]) -> tuple[Array | Partitions | Kinds, Array]:
     r"""``G_c = sum_q Q'Q / Var_qc`` and ``b_c = sum_q Q'm_qc / Var_qc`` on some cells.
 
     A variance is infinite where a unit was not measured. ``G`` is ``(m, m)`` if all units share their variances,
-    else ``(units, m, m)``; :math:`(Q'Q)_{kl} = 1` exactly where k and l have the same answer. Of many cells it is
-    the sum of partitions and no matrix.
+    ``(units, m, m)`` if none do, else of as many kinds as there are; :math:`(Q'Q)_{kl} = 1`
+    exactly where k and l have the same answer. Of many cells, and units alike, it is the sum of partitions and no matrix.
     """
     units, cells = len(measured[0][1]), len(measured[0][0])
-    shared = all((v == v[0]).all() for _, _, v in measured)
-    weights = [1.0 / np.maximum(v, LEAST_VARIANCE) for _, _, v in measured]
+    weights = np.array([1.0 / np.maximum(v, LEAST_VARIANCE) for _, _, v in measured])
     rhs = np.zeros((units, cells))
     for (index, values, _), weight in zip(measured, weights, strict=True):
         rhs += weight[:, None] * values[:, index]
-    if shared and cells > MANY:
-        partitions = Partitions.of([i for i, _, _ in measured], [float(w[0]) for w in weights], cells)
+    kinds, kind = np.unique(weights, axis=1, return_inverse=True)
+    if kinds.shape[1] == units > 1:
+        kinds = weights
+    if kinds.shape[1] == 1 and cells > MANY:
+        partitions = Partitions.of([i for i, _, _ in measured], kinds[:, 0].tolist(), cells)
         if partitions is not None:
             return partitions, rhs
-    gram = np.zeros((cells, cells) if shared else (units, cells, cells))
-    for (index, _, _), weight in zip(measured, weights, strict=True):
-        same = index[:, None] == index[None, :]
-        gram += weight[0] * same if shared else weight[:, None, None] * same
-    return gram, rhs
+    gram = np.zeros((kinds.shape[1], cells, cells))
+    for (index, _, _), weight in zip(measured, kinds, strict=True):
+        gram += weight[:, None, None] * (index[:, None] == index[None, :])
+    if len(gram) == 1:
+        return gram[0], rhs
+    return Kinds(gram, kind.ravel()) if len(gram) < units else gram, rhs
 
 
 def sum_to(x: Array, index: NDArray[np.intp], answers: int) -> Array:

@@ -27,6 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from das.solve.kinds import Kinds
 from das.solve.partitions import PartitionsCurvature
 
 Array = NDArray[np.float64]
@@ -36,11 +37,14 @@ _SINGULAR = 1e-11  # eigenvalues below this part of the largest count as zero
 
 
 class Curvature:
-    """The matrices G, factored once: ``(cells, cells)``, shared, or ``(children, cells, cells)``."""
+    """The matrices G, factored once: ``(cells, cells)``, shared; ``(children, cells, cells)``; or those of a few kinds of
+    children."""
 
-    def __init__(self, gram: Array) -> None:
-        self.gram, self.shared = gram, gram.ndim == 2
-        self.diagonal = np.diagonal(gram, axis1=-2, axis2=-1)
+    def __init__(self, given: Array | Kinds) -> None:
+        gram, kind = (given.matrices, given.kind) if isinstance(given, Kinds) else (given, None)
+        self.gram, self.shared, self.kind = gram, gram.ndim == 2, kind
+        diagonal = np.diagonal(gram, axis1=-2, axis2=-1)
+        self.diagonal = diagonal if kind is None else diagonal[kind]
         self.null: Array | None = None
         if (pivots := self._pivots()) is not None:
             self.inverse: Array = np.linalg.inv(gram).astype(float)
@@ -66,7 +70,26 @@ class Curvature:
     def times(self, x: Array, matrix: Array | None = None) -> Array:
         """``M_c x_c`` for each child: G, or another matrix of its shape. ``(children, cells)``."""
         m = self.gram if matrix is None else matrix
-        return x @ m if self.shared else (m @ x[:, :, None])[:, :, 0]
+        if self.shared:
+            return x @ m
+        if self.kind is None:
+            return np.asarray((m @ x[:, :, None])[:, :, 0])
+        out = np.empty_like(x)
+        for k, one in enumerate(m):
+            here = self.kind == k
+            out[here] = x[here] @ one
+        return out
+
+    def added_up(self, matrix: Array) -> Array:
+        """The sum over the children of their ``matrix``, one of each or of each kind: ``(cells, cells)``."""
+        if self.kind is None:
+            return np.asarray(matrix.sum(axis=0))
+        return np.tensordot(np.bincount(self.kind, minlength=len(matrix)).astype(float), matrix, 1)
+
+    def alike(self, x: Array, matrix: Array) -> Array:
+        """``M_c x`` of one ``x`` ``(cells,)``, ``(children, cells)``."""
+        out = np.asarray(matrix @ x)
+        return out if self.kind is None else out[self.kind]
 
     def over(self, x: Array) -> Array:
         """``G_c^+ x_c`` for each child, ``(children, cells)``."""
@@ -82,7 +105,9 @@ class Curvature:
         singular. ``(children, cells)``, or ``(cells,)`` for all."""
         if self.shared or self.null is not None:
             return rest / children
-        return np.asarray(self.inverse @ np.linalg.solve(self.inverse.sum(axis=0), rest))
+        return self.alike(
+            np.asarray(np.linalg.solve(self.added_up(self.inverse), rest), dtype=np.float64), self.inverse
+        )
 
     def half_norm(self, e: Array) -> Array:
         """``1/2 e_c'G_c^+ e_c`` of each child, ``(children,)``."""

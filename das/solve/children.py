@@ -12,7 +12,8 @@ copies :math:`z = x` and :math:`v = Bx`. All children share :math:`G` and :math:
 
 .. math:: x_c = A r_c + A\nu,\quad \sum_c x_c = p \;\Rightarrow\; A\nu = \tfrac1C\bigl(p - \sum_c A r_c\bigr),
 
-which needs no further solve. Cost: one factorisation of ``cells^3 / 3`` and ``2 C cells^2`` for each
+which needs no further solve. (Of several kinds of children each has an A of its own, and :math:`\nu` is found from the sum of
+all children's.) Cost: one factorisation of ``cells^3 / 3`` and ``2 C cells^2`` for each
 iteration; where G is a sum of partitions (:mod:`das.solve.partitions`), with the number of their answers for that of the cells. Each copy has its own :math:`\rho`, which follows the ratio of its residuals. Where totals of several
 children together are known (the parts :math:`s`), one more row of :math:`B` holds :math:`1'x_c`; its copy is projected by
 shifting all children of a part by :math:`(T_s - \sum_{c \in s} 1'x_c)/|s|`, so its multiplier is constant on a part.
@@ -38,6 +39,7 @@ from scipy.sparse import csr_array
 from das.model.solution import Solution, Status
 from das.solve.certificate import Curvature, relative_gap
 from das.solve.contradictions import refuse_contradictions
+from das.solve.kinds import Kinds
 from das.solve.partitions import Partitions, PartitionsCurvature
 from das.solve.parts import Parts
 
@@ -52,11 +54,12 @@ _FIRST = 2.5  # the first rho, in curvatures of one cell
 _BALANCE = 5.0  # a weight moves when its residuals differ by more than this,
 _ADAPT, _GROW = 30, 0.2  # at most every so many iterations, and ever more seldom, so that they settle
 _WIDEST = 1e8  # they stay within this factor of the typical curvature
+_FINITE = "gram and rhs must be finite"
 _SKEW = 10.0  # the measure of a row stays within this factor of its squared length
 
 
 def children_qp(
-    gram: Array | Partitions,
+    gram: Array | Partitions | Kinds,
     rhs: Array,
     parent: Array | None,
     *,
@@ -71,7 +74,8 @@ def children_qp(
 ) -> Solution:
     """Solve the problem of the module.
 
-    ``gram`` is ``(cells, cells)``, shared, or ``(children, cells, cells)``, or shared :class:`Partitions`; ``rhs`` ``(children, cells)``;
+    ``gram`` is ``(cells, cells)``, shared, or ``(children, cells, cells)``, or shared :class:`Partitions`, or :class:`Kinds` of
+    children; ``rhs`` ``(children, cells)``;
     ``parent`` ``(cells,)``, or ``None`` for no coupling. ``groups`` is a partition of the cells (``(cells,)``
     of group numbers) or, for rows that overlap, a 0/1 matrix ``(groups, cells)``; ``lower`` and ``upper``
     bound their sums, ``(children, groups)``. Where ``support`` ``(children, cells)`` is False, x is 0. ``parts``
@@ -135,7 +139,7 @@ class _Copy:
 class _Problem:
     def __init__(
         self,
-        gram: Array | Partitions,
+        gram: Array | Partitions | Kinds,
         rhs: Array,
         parent: Array | None,
         groups: NDArray[np.generic] | None,
@@ -146,13 +150,10 @@ class _Problem:
     ) -> None:
         self.rhs = np.asarray(rhs, dtype=float)
         self.children, self.cells = self.rhs.shape
-        self.gram = gram if isinstance(gram, Partitions) else np.asarray(gram, dtype=float)
-        known = isinstance(self.gram, Partitions) or np.isfinite(self.gram).all()
-        if not (known and np.isfinite(self.rhs).all()):
-            raise ValueError("gram and rhs must be finite")
-        self.curvature: Curvature | PartitionsCurvature = (
-            PartitionsCurvature(self.gram) if isinstance(self.gram, Partitions) else Curvature(self.gram)
-        )
+        if not np.isfinite(self.rhs).all():
+            raise ValueError(_FINITE)
+        self.curvature = _curvature(gram)
+        self.gram = self.curvature.gram
         self.parent = None if parent is None else np.asarray(parent, dtype=float)
         self.support = support
         rows = _rows(groups, self.cells)
@@ -223,14 +224,15 @@ class _Problem:
         return out
 
     def _factor(self) -> Array | Partitions:
-        """A, shared ``(cells, cells)`` or stacked ``(children, cells, cells)``; of partitions, its inverse."""
+        """A, of the shape of G; of partitions, its inverse."""
         if isinstance(self.gram, Partitions):
             return self.gram.plus(self.z.weight, self.rows, self.v.weight)
         add = self.z.weight * np.eye(self.cells) + self.v.weight * (self.rows.T @ self.rows)
         if self.gram.ndim == 2:
             return cho_solve(cho_factor(self.gram + add), np.eye(self.cells))
         a: Array = np.asarray(np.linalg.inv(self.gram + add), dtype=np.float64)
-        self._share = np.linalg.inv(a.sum(axis=0)) if self.parent is not None else None
+        assert isinstance(self.curvature, Curvature)
+        self._share = np.linalg.inv(self.curvature.added_up(a)) if self.parent is not None else None
         return a
 
     def _advance(self, a: Array | Partitions, look: bool) -> None:
@@ -242,9 +244,10 @@ class _Problem:
             if self.parent is not None:
                 x += (self.parent - x.sum(axis=0)) / self.children
         else:
-            x = (a @ r[:, :, None])[:, :, 0]
+            assert isinstance(self.curvature, Curvature)
+            x = self.curvature.times(r, a)
             if self.parent is not None:
-                x += a @ (self._share @ (self.parent - x.sum(axis=0)))
+                x += self.curvature.alike(self._share @ (self.parent - x.sum(axis=0)), a)
         bx = x @ self.rows.T
         old_z, old_v = z.value, v.value
         z.follow(relaxed := z.relaxed(x), self._allowed(relaxed))
@@ -281,6 +284,15 @@ class _Problem:
         gap = relative_gap(self.curvature, self.rhs, x, self.parent, self.support, self.rows, (above, below),
                            (self.z.multiplier, mu))  # fmt: skip
         return gap, off
+
+
+def _curvature(gram: Array | Partitions | Kinds) -> Curvature | PartitionsCurvature:
+    if isinstance(gram, Partitions):
+        return PartitionsCurvature(gram)
+    given = gram if isinstance(gram, Kinds) else np.asarray(gram, dtype=float)
+    if not np.isfinite(given.matrices if isinstance(given, Kinds) else given).all():
+        raise ValueError(_FINITE)
+    return Curvature(given)
 
 
 def _rows(groups: NDArray[np.generic] | None, cells: int) -> Array:

@@ -22,6 +22,7 @@ from das.model.histogram import Histogram
 from das.model.measurement import Measurements
 from das.model.schema import PL94, Attribute, Schema
 from das.model.spine import Spine
+from das.solve import Kinds
 from tests.estimate.world import PLAIN, SMALL, World, memory, passes, random_spine, random_world
 from tests.oracles import dense
 from tests.solve.oracle_qp import Problem, clarabel_qp
@@ -83,10 +84,14 @@ def test_normal_equations_are_those_of_the_dense_matrices(seed: int, shared: boo
                 gram[u] += q.T @ q / variance[u]
                 rhs[u] += q.T @ values[u] / variance[u]
         measured.append((query.index[cell], values, variance))
-    found = normal_equations(measured)
-    assert found[0].ndim == (2 if shared and not unmeasured else 3)
-    assert np.allclose(np.broadcast_to(found[0], gram.shape), gram, rtol=1e-12)
-    assert np.allclose(found[1], rhs, rtol=1e-12)
+    given, right = normal_equations(measured)
+    kinds = len(np.unique([1 / v for *_, v in measured], axis=1).T)
+    matrices, kind = (given.matrices, given.kind) if isinstance(given, Kinds) else (given, np.arange(units))
+    assert matrices.ndim == (2 if kinds == 1 else 3)
+    assert isinstance(given, Kinds) == (1 < kinds < units)
+    found = np.broadcast_to(matrices, gram.shape) if kinds == 1 else matrices[kind]
+    assert np.allclose(found, gram, rtol=1e-12)
+    assert np.allclose(right, rhs, rtol=1e-12)
 
 
 def test_less_than_the_least_variance_weighs_no_more() -> None:
@@ -282,15 +287,15 @@ def with_variances(source: Measurements, level: str, change: dict[int, float]) -
 
 
 def test_units_of_different_precision() -> None:
-    """Least squares with a matrix of its own for each child."""
+    """Least squares with a matrix of its own for each kind of child."""
     world = family(6, PLAIN, size=30.0)
     names = ("total", "race", "detailed")
     source = with_variances(world.measured(np.random.default_rng(3), names, 9.0), "L1", {0: 0.1, 2: 7.0})
     x = children(world, source, method(names, accuracy=1e-9), world.bounds()["L1"].dense())
     cell = np.arange(PLAIN.cells)
     gram, rhs = normal_equations([(PLAIN.query(q).index[cell], *held(source, "L1", q)) for q in names])
-    assert gram.ndim == 3
-    best = clarabel_qp(Problem(gram, rhs, world.truth["L0"].dense()[0].astype(float)))
+    assert isinstance(gram, Kinds)
+    best = clarabel_qp(Problem(gram.matrices[gram.kind], rhs, world.truth["L0"].dense()[0].astype(float)))
     assert best is not None
     assert np.abs(x - best).max() < 0.01
 

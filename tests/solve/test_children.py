@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 from das.errors import InfeasibleError
 from das.model.solution import Solution, Status
-from das.solve import children_qp
+from das.solve import Kinds, children_qp
 from tests.solve.oracle_qp import Problem, clarabel_qp, enumerated_qp, random_problem
 
 TOL = 1e-6
@@ -287,6 +288,26 @@ def test_a_shared_matrix_is_the_same_matrix_for_each() -> None:
     p = random_problem(np.random.default_rng(12), 5, 8, 400, rows="partition")
     each = Problem(p.grams.copy(), p.rhs, p.parent, p.rows, p.lower, p.upper)
     assert np.abs(solve(p).x - solve(each).x).max() < 1e-3
+
+
+@settings(max_examples=40)
+@given(st.integers(0, 2**32), st.sampled_from(sorted(KINDS)), st.booleans())
+def test_children_of_a_few_kinds_are_as_if_each_had_its_own_matrix(seed: int, problem: str, parent: bool) -> None:
+    rng = np.random.default_rng(seed)
+    p = random_problem(rng, 5, 4, shared=False, parent=parent, **KINDS[problem])  # type: ignore[arg-type]
+    kind = np.unique(rng.integers(0, 3, 5), return_inverse=True)[1]
+    matrices = p.gram[np.unique(kind, return_index=True)[1]]
+    near = rng.normal(p.rhs.shape[1], 10, p.rhs.shape)
+    each = replace(p, gram=matrices[kind], rhs=(matrices[kind] @ near[:, :, None])[:, :, 0])
+    s, best = solve(replace(each, gram=Kinds(matrices, kind))), clarabel_qp(each)
+    assert best is not None
+    assert s.status is Status.OPTIMAL
+    check(each, s, best, 1e-6)
+
+
+def test_kinds_are_those_of_the_children() -> None:
+    with pytest.raises(ValueError, match="each kind"):
+        Kinds(np.zeros((2, 3, 3)), np.zeros(4, dtype=np.intp))
 
 
 def test_a_child_that_was_not_measured_takes_what_the_others_leave() -> None:
