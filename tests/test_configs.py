@@ -22,7 +22,7 @@ def load(name: str) -> RunSpec:
 
 
 def test_there_are_configurations() -> None:
-    assert {"pl94-2010", "1940", "1940-pure-dp", "kazan-reiter"} <= {p.stem for p in CONFIGS}
+    assert {"pl94-2010", "pl94-2010-areas", "1940", "1940-pure-dp", "kazan-reiter"} <= {p.stem for p in CONFIGS}
 
 
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda p: p.stem)
@@ -32,10 +32,11 @@ def test_each_configuration_loads_is_private_and_survives_its_dump(path: Path) -
     assert spec.run.seed is None
     assert digest(parse(dump(spec), where="dumped")) == digest(spec)
     for u in spec.universes:
-        assert u.plan.cost == sum(d.cost for d in u.plan.draws)
+        plain = u.plan.on(u.plan.paths[0])
+        assert u.plan.cost == sum(d.cost for d in plain)
         assert [lv for lv in spec.geography.levels if u.plan.at(lv)] == list(spec.geography.levels)
         for level, passes in u.passes.items():
-            assert sorted(q for p in passes for q in p) == sorted(d.query for d in u.plan.at(level))
+            assert sorted(q for p in passes for q in p) == sorted(d.query for d in plain if d.level == level)
     for path_ in spec.data.path:
         assert (CONFIGS[0].parents[1] / path_).exists()
 
@@ -50,9 +51,10 @@ def test_pl94_by_hand() -> None:
     assert (plan.mechanism, plan.neighbours) == (DISCRETE_GAUSSIAN, Neighbours.BOUNDED)
     assert spec.budget.delta == Fraction(1, 10**10)
     assert round(tight(plan.cost, spec.budget.delta), 2) == 17.14
-    assert len(plan.draws) == 65
-    assert [len(plan.at(lv)) for lv in spec.geography.levels] == [10, 11, 11, 11, 11, 11]
-    scales = {(d.level, d.query): d.parameter for d in plan.draws}
+    plain = plan.on(plan.paths[0])  # of a block with siblings at every level
+    assert len(plain) == 65
+    assert [sum(d.level == lv for d in plain) for lv in spec.geography.levels] == [10, 11, 11, 11, 11, 11]
+    scales = {(d.level, d.query): d.parameter for d in plain}
     assert scales["State", "total"] == Fraction(214437516707, 177339451520)
     assert scales["US", "cenrace"] == Fraction(1929937650363, 1588675712)
     assert scales["Block", "detailed"] == Fraction(214437516707, 21246481300)
@@ -83,14 +85,16 @@ def test_pl94_units_by_hand() -> None:
     units = load("pl94-2010").universe("housing")
     assert units is not None
     assert units.plan.cost == Fraction(11417641, 152349649) == 1 / Fraction(12343, 3379) ** 2
-    assert len(units.plan.draws) == 6
-    assert units.plan.draws[0].parameter == Fraction(31231678045, 11417641)
+    plain = units.plan.on(units.plan.paths[0])
+    assert len(plain) == 6
+    assert plain[0].parameter == Fraction(31231678045, 11417641)
     assert tight(units.plan.cost, Fraction(1, 10**10)) == pytest.approx(1455307 / 588081, abs=1e-5)
 
 
 ALLOCATION = {  # configuration and universe: the published allocation
     ("pl94-2010", "persons"): "pl94_2020_us_person",
     ("pl94-2010", "housing"): "pl94_2020_us_unit",
+    ("pl94-2010-areas", "persons"): "pl94_2020_us_person",
 }
 
 
@@ -107,7 +111,7 @@ def test_every_variance_is_the_published_one(shared_data: Path, config: str, uni
         for level in published["geolevels_root_to_leaf"]
         for q in published["levels"][level]["queries"]
     }
-    assert {(d.level, d.query): (d.cost, d.parameter) for d in plan.draws} == expected
+    assert {(d.level, d.query): (d.cost, d.parameter) for d in plan.on(plan.paths[0])} == expected
 
 
 def test_the_demonstration_of_august_2022(shared_data: Path) -> None:

@@ -11,9 +11,12 @@ from numpy.typing import NDArray
 
 from das.engine import Progress
 from das.errors import InputError, SpecError
+from das.files.readers import area_list
 from das.files.readers.registry import read, read_beside
+from das.files.readers.source import source_of
 from das.geography import bounds as geography
-from das.geography import optimized, tabulation
+from das.geography import optimized, tabulation, targets
+from das.geography.geocodes import NATIONAL, Geocodes
 from das.model.areas import Areas, off_spine
 from das.model.closed import Closed
 from das.model.confidential import Confidential
@@ -64,7 +67,9 @@ def prepare(spec: RunSpec, paths: Sequence[Path], stages: Stages, progress: Prog
         progress.stage("histograms", None)
         spine, unit = tabulation.spine(extract.blocks, spec.geography.levels, spec.geography.define)
         counted = {name: histograms(r, unit, spine) for name, r in records.items()}
-        trees = {u.name: _tree(spec, u, extract.blocks, spine, unit) for u in spec.universes}
+        lists = {path.name: area_list.read(path, spine) for path in map(Path, spec.geography.lists)}
+        sources += tuple(source_of(Path(path)) for path in spec.geography.lists)
+        trees = _trees(spec, extract.blocks, spine, unit, lists)
         measured = {
             name: hs if trees[name].alike else over(trees[name], hs[spine.levels[-1]]) for name, hs in counted.items()
         }
@@ -74,17 +79,26 @@ def prepare(spec: RunSpec, paths: Sequence[Path], stages: Stages, progress: Prog
         }
         places = extract.blocks
         areas = off_spine(places.fields, spine.levels, unit, spine.units(spine.levels[-1]), places.names)
+        areas = (*(a for a in areas if a.kind not in {x.kind for x in lists.values()}), *lists.values())
     return Prepared(spine, counted, trees, measured, constraints, sources, extract.notes, areas,
                     {spec.persons.name: extract.assigned})  # fmt: skip
 
 
-def _tree(spec: RunSpec, u: Universe, blocks: Blocks, spine: Spine, unit: NDArray[np.int64]) -> MeasuredSpine:
-    """What the units of a universe are measured over. Facilities divide the persons' block groups alone."""
-    if spec.geography.spine == "tabulation":
-        return MeasuredSpine.of(spine)
-    known = spec.constraints
-    rule = optimized.Rule(structures=known.housing_units and known.group_quarters, facilities=known.group_quarters)
-    return optimized.measured_spine(blocks, spine, unit, rule, facilities=u.schema.dwelling is not None)
+def _trees(
+    spec: RunSpec, blocks: Blocks, spine: Spine, unit: NDArray[np.int64], lists: Mapping[str, Areas]
+) -> dict[str, MeasuredSpine]:
+    """What the units of each universe are measured over. Facilities divide the block groups of those who live in them."""
+    g, known = spec.geography, spec.constraints
+    if g.spine == "tabulation":
+        return {u.name: MeasuredSpine.of(spine) for u in spec.universes}
+    rule = optimized.Rule(
+        g.runs, targets.of(g.named, blocks, spine, unit, lists), Geocodes(g.geocodes or "2020", {**NATIONAL, **(g.digits or {})}),
+        structures=known.housing_units and known.group_quarters, facilities=known.group_quarters,
+    )  # fmt: skip
+    return {
+        u.name: optimized.measured_spine(blocks, spine, unit, rule, facilities=u.schema.dwelling is not None)
+        for u in spec.universes
+    }
 
 
 def _records(
