@@ -21,15 +21,14 @@ Everything is done on arrays over the blocks, in one sort.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
 from das.errors import InputError
-from das.geography import aian
+from das.geography import aian, runs
 from das.geography.geocodes import Geocodes
 from das.model.codes import Codes, of_characters
 from das.model.measured_spine import FANOUT, MeasuredSpine
@@ -45,15 +44,23 @@ STRONG_MCD = tuple(b"09 23 25 26 27 33 34 36 42 44 50 55".split())
 
 @dataclass(frozen=True, eq=False)
 class Rule:
-    """How a tree is made. ``fanout`` is f above, ``None`` where blocks of one key are not cut into runs. ``targets`` are
-    codes of each block ``(blocks,)`` by name. ``structures``, ``facilities``: whether it is published exactly which blocks
-    have housing units or facilities, and which types of these: what is not, the tree does not rest on."""
+    """How a tree is made. ``fanout`` is f above, ``None`` where blocks of one key are not cut into runs; ``even``: runs are
+    about equally long (:func:`das.geography.runs.begin`). ``targets`` are codes of each block ``(blocks,)`` by name.
+    ``structures``, ``facilities``: whether it is published exactly which blocks have housing units or facilities, and which
+    types of these: what is not, the tree does not rest on.
+
+    In the runs of 2022 for the demographic and housing file no off-spine ``entities`` stand in the key, and a level
+    (``grouped``) is made of runs of the units below it, in the order of their codes; with such levels, units with one child
+    stand behind their siblings at every level below the counties."""
 
     fanout: int | None = FANOUT
     targets: Mapping[str, Codes] = field(default_factory=dict)
     geocodes: Geocodes = field(default_factory=Geocodes)
     structures: bool = True
     facilities: bool = True
+    even: bool = False
+    entities: bool = True
+    grouped: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.fanout is not None and self.fanout < 0:
@@ -76,32 +83,48 @@ def measured_spine(blocks: Blocks, spine: Spine, unit: Ints, rule: Rule, *, faci
     area = _field(blocks, "AIAN", aian.NONE)[kept]
     branch = aian.branches(area, code)
     trunk = [spine.up(spine.levels[-1], level)[unit] for level in spine.levels[:-2]]
-    home = spine.codes[state][trunk[state]]
-    key = [_entity(blocks, kept, home, branch), np.where(branch, area, aian.NONE)]
+    key = [np.where(branch, area, aian.NONE)]
+    if rule.entities:
+        key.insert(0, _entity(blocks, kept, spine.codes[state][trunk[state]], branch))
     if facilities and rule.facilities and blocks.structures is not None:
         key.append(of_characters(np.packbits(blocks.structures[kept, 1:] > 0, axis=1)))
     key += [codes[kept] for codes in rule.targets.values()]
     above = [trunk[state - 1]] if state else []
     order = np.lexsort((code, *reversed(key), trunk[-1], branch, *above))
 
-    first, starts = np.arange(len(unit)) == 0, []
-    for depth, column in enumerate(trunk):
-        first |= _changes(column[order])
-        if depth == state:
-            first |= _changes(branch[order])
-        starts.append(np.flatnonzero(first))
+    starts = _starts(spine.levels, [c[order] for c in trunk], branch[order], [c[order] for c in key], rule)
     if len(starts[0]) > 1:
         raise InputError(f"{spine.levels[0]} {spine.code(spine.levels[0], 0)} has blocks in American Indian areas and "
                          "others: on an optimised spine these are two units", where="geography.levels",
                          remedy="put a level above it, such as US")  # fmt: skip
-    for column in key:
-        first |= _changes(column[order])
-    groups, within = _groups(first, starts[-1], rule.fanout)
-    order, starts = order[within], [*starts, groups, np.arange(len(unit))]
-    parent = [np.zeros(1, dtype=np.int64), *(np.searchsorted(a, b, side="right") - 1 for a, b in pairwise(starts))]
-    own = [spine.codes[d][column[order[at]]] for d, (column, at) in enumerate(zip(trunk, starts, strict=False))]
-    codes = rule.geocodes.of(spine.levels, [*own, code[order]], parent, branch[order[starts[state]]])
-    return MeasuredSpine.bypassed(Spine(spine.levels, codes, tuple(parent)), unit[order])
+    last = len(spine) - 2
+    starts, moved = runs.behind(starts, range(state + 2, last + 1) if rule.grouped else [last])
+    order, parent = order[moved], runs.tree(starts)
+    own = [spine.codes[d][trunk[d][order[starts[d]]]] for d in range(min(state + 2, last))]
+    codes = rule.geocodes.of(spine.levels, own, code[order], parent, branch[order[starts[state]]])
+    return MeasuredSpine.bypassed(Spine(spine.levels, codes, parent), unit[order])
+
+
+def _starts(
+    levels: Sequence[str], trunk: Sequence[Ints], branch: NDArray[np.bool_], key: Sequence[Codes], rule: Rule
+) -> list[Ints]:
+    """Where the units of each level begin among the blocks, which stand in order. ``trunk`` is the unit of each block at
+    the levels above the block groups."""
+    first, starts = np.arange(len(branch)) == 0, []
+    for level, column in zip(levels, trunk, strict=False):
+        if level not in rule.grouped:
+            first = first | runs.changes(column) | (runs.changes(branch) if level == "State" else False)
+        starts.append(np.flatnonzero(first))
+    for depth in [d for d, level in enumerate(levels) if level in rule.grouped]:
+        home = runs.parents(starts[depth - 1], starts[depth + 1])
+        begin = runs.begin(
+            (home == 0) & (starts[depth + 1] == 0) | runs.changes(home), home, rule.fanout, even=rule.even
+        )
+        starts[depth] = starts[depth + 1][begin]
+    for codes in key:
+        first = first | runs.changes(codes)
+    groups = runs.begin(first, runs.spread(starts[-1], len(first)), rule.fanout, even=rule.even)
+    return [*starts, np.flatnonzero(groups), np.arange(len(first))]
 
 
 def _check(spine: Spine, unit: Ints) -> None:
@@ -135,27 +158,3 @@ def _entity(blocks: Blocks, kept: Ints, state: Codes, branch: NDArray[np.bool_])
     place = _field(blocks, "Place", b"99999")[kept]
     division = _field(blocks, "County_Subdivision", b"99999")[kept]
     return np.where(np.isin(state, STRONG_MCD) & ~branch, division, place)
-
-
-def _changes(column: NDArray[np.generic]) -> NDArray[np.bool_]:
-    """Where a value differs from the one before it, ``(n,)``."""
-    out = np.zeros(len(column), dtype=bool)
-    out[1:] = column[1:] != column[:-1]
-    return out
-
-
-def _groups(first: NDArray[np.bool_], tracts: Ints, fanout: int | None) -> tuple[Ints, Ints]:
-    """``first`` ``(blocks,)`` is where a tract or a key begins, ``tracts`` where tracts do. Returns the starts of the block
-    groups, and the blocks in the order of these."""
-    at = np.arange(len(first))
-    tract = np.searchsorted(tracts, at, side="right") - 1
-    if fanout is not None:
-        size = np.sqrt(np.diff(tracts, append=len(at))).astype(np.int64) + fanout + 1
-        run = np.maximum.accumulate(np.where(first, at, 0))
-        first = first | ((at - run) % size[tract] == 0)
-    start = np.flatnonzero(first)
-    size = np.diff(start, append=len(at))
-    order = np.lexsort((size == 1, tract[start]))
-    start, size = start[order], size[order]
-    begin = np.cumsum(size) - size
-    return begin, at + np.repeat(start - begin, size)

@@ -45,7 +45,7 @@ class MeasuredSpine(Frozen):
     def __post_init__(self) -> None:
         if len(self.place) != len(self.spine.codes[-1]):
             raise InputError("lowest units and their places differ in number", where="measured spine")
-        if len(np.unique(self.place)) != len(self.place):
+        if np.bincount(self.place).max(initial=0) > 1:
             raise InputError("two lowest units are one place", where="measured spine")
         if self.last and list(map(len, self.last)) != list(map(len, self.spine.codes)):
             raise InputError("units and their classes differ in number", where="measured spine")

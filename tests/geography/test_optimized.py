@@ -1,11 +1,12 @@
-"""The optimised spine: worked cases and published digests, an oracle on random geographies, and what is always so."""
+"""The optimised spine: the worked cases and digests of an independent program, on real and on made-up places."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -13,81 +14,83 @@ from typing import Any
 import numpy as np
 import pytest
 
+from das.errors import InputError
 from das.files.readers import pl94_2010
-from das.geography import tabulation, targets
+from das.geography import aian
 from das.geography.geocodes import Geocodes
-from das.geography.optimized import Rule, measured_spine
-from das.model import chains
-from das.model.measured_spine import MeasuredSpine
+from das.geography.optimized import Rule
+from das.model.codes import encoded
 from das.model.records import Blocks
 from das.model.schema import PL94
+from tests.geography.blocks import BARE, LEVELS, by_block, geography, measured, row, shares
 
-LEVELS = ("US", "State", "County", "Tract", "Block_Group", "Block")
 #: Shares of the levels in the production run of persons, times 4099.
-PRODUCTION = (104, 1440, 447, 687, 1256, 165)
+PRODUCTION = [Fraction(n, 4099) for n in (104, 1440, 447, 687, 1256, 165)]
 
 
-def geography(rows: Sequence[Mapping[str, Any]]) -> Blocks:
-    """Blocks as the worked cases list them."""
-    column = {k: [str(r[k]) for r in rows] for k in ("state", "county", "tract", "block", "cousub", "place", "aianhh")}
-    state, county, tract, block = (column[k] for k in ("state", "county", "tract", "block"))
-    fields = {
-        "State": state, "County": list(map("".join, zip(state, county, strict=True))),
-        "Tract": list(map("".join, zip(state, county, tract, strict=True))),
-        "Block_Group": [f"{s}{c}{t}{b[0]}" for s, c, t, b in zip(state, county, tract, block, strict=True)],
-        "Block": [f"{s}{c}{t}{b[0]}{b}" for s, c, t, b in zip(state, county, tract, block, strict=True)],
-        "County_Subdivision": list(map("".join, zip(state, county, column["cousub"], strict=True))),
-        "Place": column["place"], "AIAN": column["aianhh"],
-    }  # fmt: skip
-    facilities = [[int(r["housing_units"]), *map(int, r["gq_types"])] for r in rows]
-    return Blocks({k: np.array(v) for k, v in fields.items()}, np.array(facilities, dtype=np.int64))
+@pytest.fixture(scope="module")
+def cases(shared_data: Path) -> list[dict[str, Any]]:
+    """Blocks, and what the published code makes of them."""
+    path = shared_data.parent / "facts" / "spine_cases.json"
+    if not path.exists():
+        pytest.skip(f"no {path}")
+    found: list[dict[str, Any]] = json.loads(path.read_text())["cases"]
+    return found
 
 
-def tree(
-    blocks: Blocks, rule: Rule | None = None, levels: Sequence[str] = LEVELS, *, facilities: bool = True,
-    kept_apart: Sequence[str] = (),
-) -> MeasuredSpine:  # fmt: skip
-    spine, unit = tabulation.spine(blocks, levels)
-    rule = rule or Rule(geocodes=Geocodes(digits={}))
-    codes = targets.of(kept_apart, blocks, spine, unit, {})
-    rule = Rule(rule.fanout, codes, rule.geocodes, rule.structures, rule.facilities)
-    return measured_spine(blocks, spine, unit, rule, facilities=facilities)
-
-
-def shares(tree: MeasuredSpine, levels: Sequence[Fraction]) -> dict[str, Fraction]:
-    """The share of every unit; that of a root above the states under an empty code."""
-    out = {}
-    for depth, level in enumerate(tree.spine.levels):
-        for unit_class, units in tree.classes(level).items():
-            held = chains.held(tree.spine.levels, level, unit_class)
-            share = sum((levels[tree.spine.index(lv)] for lv in held), Fraction(0))
-            for code in tree.spine.codes[depth][units].tolist():
-                out[code.decode() if level != "US" else ""] = share
-    return out
-
-
-def by_block(tree: MeasuredSpine) -> dict[str, str]:
-    """The code of each block on the tree, by its 16 digits."""
-    return {code[-16:]: code for code in tree.spine.geocodes("Block").tolist()}
-
-
-def test_the_worked_cases_of_production(shared_data: Path) -> None:
-    """Blocks, and what the published code makes of them: geocodes, units, how many are measured, and with which shares."""
-    cases = json.loads((shared_data.parent / "facts" / "spine_cases.json").read_text())["cases"]
-    cases = [c for c in cases if c["kind"] == "production"]
-    assert len(cases) == 20
-    for case in cases:
+def test_the_worked_cases_of_production(cases: list[dict[str, Any]]) -> None:
+    """Geocodes, units, how many of them are measured, and with which shares."""
+    found = [c for c in cases if c["kind"] == "production"]
+    assert len(found) == 20
+    for case in found:
         asked, expected = case["settings"], case["expect"]
         layout = {"2021": "2020", "later": "2010"}[asked["geocode_layout"]]
-        found = tree(geography(case["blocks"]), Rule(asked["fanout_cutoff"], geocodes=Geocodes(layout, {})),
-                     asked["levels"], facilities=not asked["ignore_gq"],
-                     kept_apart=["Block_Group"] * asked["target_tabulation_block_groups"])  # fmt: skip
-        assert by_block(found) == expected["geocodes"], case["id"]
-        levels = found.spine.levels
-        assert {lv: found.spine.units(lv) for lv in levels} == expected["units"], case["id"]
-        assert {lv: int(found.measured(lv).sum()) for lv in levels} == expected["measured"], case["id"]
+        tree = measured(geography(case["blocks"]), Rule(asked["fanout_cutoff"], geocodes=Geocodes(layout, {})),
+                        asked["levels"], facilities=not asked["ignore_gq"],
+                        kept_apart=["Block_Group"] * asked["target_tabulation_block_groups"])  # fmt: skip
+        assert by_block(tree) == expected["geocodes"], case["id"]
+        levels = tree.spine.levels
+        assert {lv: tree.spine.units(lv) for lv in levels} == expected["units"], case["id"]
+        assert {lv: int(tree.measured(lv).sum()) for lv in levels} == expected["measured"], case["id"]
         said = {code: Fraction(share) for code, share in expected["shares"]}
-        assert shares(found, [Fraction(s) for s in asked["shares"]]) == said, case["id"]
+        assert shares(tree, [Fraction(s) for s in asked["shares"]]) == said, case["id"]
+
+
+def test_the_worked_classification(cases: list[dict[str, Any]]) -> None:
+    said = next(c for c in cases if c["kind"] == "classification")["codes"]
+    for code, branch in said:
+        if branch == "error":
+            with pytest.raises(InputError, match=code):
+                aian.branches(encoded([code]), encoded(["1"]))
+        else:
+            assert aian.branches(encoded([code]), encoded(["1"])).tolist() == [branch == "1"]
+
+
+def test_the_worked_cases_of_the_demographic_and_housing_file(cases: list[dict[str, Any]]) -> None:
+    """Levels of tract subsets below primary places, groups of these, and runs of even lengths. Beside the county of the
+    case there are another and another state, so that its own unit is no only child."""
+    levels = ("US", "State", "County", "Prim", "Tract_Subset_Group", "Tract_Subset", "Block_Group", "Block")
+    found = [c for c in cases if c["kind"] == "dhc-county"]
+    assert len(found) == 3
+    for case in found:
+        asked, blocks = case["settings"], case["blocks"]
+        digits = [b["geocode16"] for b in blocks]
+        places = geography([row(d[:11] + d[12:]) for d in digits] + [row("010030001001000"), row("020010001001000")])
+        own = np.array([b["group_key"] for b in blocks] + ["", ""])
+        prim = np.array([b["prim"] for b in blocks] + ["01003", "02001"])
+        more = {"Prim": prim, "Tract_Subset_Group": prim, "key": own,
+                "Tract_Subset": np.strings.add(prim, [b["tract"] for b in blocks] + ["000100", "000100"])}  # fmt: skip
+        fields = {k: v.astype(np.str_) for k, v in places.fields.items()} | more
+        rule = Rule(asked["fanout_cutoff"], geocodes=Geocodes("2022", {}), even=asked["grouping"] == "even",
+                    entities=False, grouped=("Tract_Subset_Group",))  # fmt: skip
+        define = {"Block_Group": ["Tract_Subset", "Block_Group"]}
+        tree = measured(Blocks(fields), rule, levels, define=define, kept_apart=["key"])
+        county = case["county_code"]
+        of_case = {k: v for k, v in by_block(tree).items() if v.startswith(county)}
+        assert of_case == case["expect"]["geocodes"], case["id"]
+        given = shares(tree, [Fraction(0), Fraction(0), *map(Fraction, asked["shares"])])
+        said = {code: Fraction(share) for code, share in case["expect"]["shares"]}
+        assert {k: v for k, v in given.items() if k.startswith(county)} == said, case["id"]
 
 
 @pytest.fixture(scope="module", params=["ri2010.pl.zip", "ri2010_bristol_44001.pl.zip"])
@@ -121,9 +124,9 @@ def test_the_codes_and_shares_of_rhode_island(real: tuple[bool, Blocks]) -> None
     state, blocks = real
     for (whole, facilities, layout), expected in DIGESTS.items():
         if whole == state:
-            found = by_block(tree(blocks, Rule(geocodes=Geocodes(layout, {})), facilities=facilities))
+            found = by_block(measured(blocks, Rule(geocodes=Geocodes(layout, {})), facilities=facilities))
             assert digest([f"{block} {code}" for block, code in found.items()]) == expected
-    given = shares(tree(blocks), [Fraction(s, 4099) for s in PRODUCTION])
+    given = shares(measured(blocks), PRODUCTION)
     assert digest([f"{code or '-'} {share}" for code, share in given.items()]) == DIGESTS_OF_SHARES[state]
 
 
@@ -131,13 +134,13 @@ def test_the_one_published_geocode(real: tuple[bool, Blocks]) -> None:
     """Of a block of the 2010 demonstration data; with the digits of the nation, which a state alone does not need."""
     state, blocks = real
     if state:
-        found = by_block(tree(blocks, Rule(geocodes=Geocodes("2010"))))
+        found = by_block(measured(blocks, Rule(geocodes=Geocodes("2010"))))
         assert found["4400701070233001"] == "0441000700491024400701070233001"
 
 
 def test_the_units_of_rhode_island(real: tuple[bool, Blocks]) -> None:
     state, blocks = real
-    persons, housing = tree(blocks), tree(blocks, facilities=False)
+    persons, housing = measured(blocks), measured(blocks, facilities=False)
     units = [[t.spine.units(lv) for lv in LEVELS] for t in (persons, housing)]
     unmeasured = [[t.spine.units(lv) - int(t.measured(lv).sum()) for lv in LEVELS] for t in (persons, housing)]
     if not state:
@@ -147,9 +150,9 @@ def test_the_units_of_rhode_island(real: tuple[bool, Blocks]) -> None:
     assert units == [[1, 2, 6, 242, 967, 17_850], [1, 2, 6, 242, 941, 17_850]]
     assert unmeasured == [[0, 0, 1, 1, 4, 32], [0, 0, 1, 1, 5, 10]]
     by_depth = [Counter[int]() for _ in LEVELS]
-    for code, share in shares(persons, [Fraction(s, 4099) for s in PRODUCTION]).items():
+    for code, share in shares(persons, PRODUCTION).items():
         by_depth[[0, 3, 9, 12, 13, 29].index(len(code))][int(share * 4099)] += 1
     assert by_depth[1:] == [{1440: 1, 3830: 1}, {447: 5, 0: 1}, {687: 238, 1943: 2, 2108: 1, 0: 1},
                             {1256: 932, 1421: 31, 0: 4}, {165: 17_818, 0: 32}]  # fmt: skip
-    everywhere = tree(blocks, Rule(geocodes=Geocodes(digits={}), structures=False))
+    everywhere = measured(blocks, replace(BARE, structures=False))
     assert [everywhere.spine.units(lv) for lv in LEVELS] == [1, 2, 6, 246, 1239, 25_181]
