@@ -25,7 +25,7 @@ from das.model.histogram import Histogram
 from das.model.measured_spine import MeasuredSpine
 from das.model.records import Blocks, Extract, Records, Source
 from das.model.spine import Spine
-from das.model.universe import Universe
+from das.model.universe import Exact, Universe
 from das.spec import RunSpec
 from das.spec.parts import OwnUniverse
 from das.stages import Stages
@@ -87,8 +87,9 @@ def prepare(spec: RunSpec, paths: Sequence[Path], stages: Stages, progress: Prog
 def _trees(
     spec: RunSpec, blocks: Blocks, spine: Spine, unit: NDArray[np.int64], lists: Mapping[str, Areas]
 ) -> dict[str, MeasuredSpine]:
-    """What the units of each universe are measured over. Facilities divide the block groups of those who live in them."""
-    g, known = spec.geography, spec.constraints
+    """What the units of each universe are measured over. Facilities divide the block groups of those who live in them. The
+    trees rest on structures where these are published exactly, which bounds on the persons' dwellings do."""
+    g, known = spec.geography, spec.persons.exact if spec.persons.schema.dwelling is not None else Exact()
     if g.spine == "tabulation":
         return {u.name: MeasuredSpine.of(spine) for u in spec.universes}
     rule = optimized.Rule(

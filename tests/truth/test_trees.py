@@ -16,6 +16,7 @@ from das.truth.preparation import Prepared, prepare
 from tests.worlds import ROOT, Worlds
 
 TEXT = (ROOT / "configs" / "pl94-2010.toml").read_text(encoding="utf-8")
+LEVELS = ("US", "State", "County", "Tract", "Block_Group", "Block")
 
 
 def spec_of(*changes: str) -> RunSpec:
@@ -70,3 +71,16 @@ def test_states_in_two_branches_have_their_total_exactly_and_a_level_below_canno
     assert len(codes) > len(true)
     with pytest.raises(InputError, match="'Block_Group' are not those of units"):
         prepared(spec_of("constraints.total=Block_Group"), data)
+
+
+def test_a_tree_rests_on_structures_only_where_these_are_published(worlds: Worlds) -> None:
+    """Where the bounds are off, or the schema has no dwelling that they could bound, the tree says nothing of them."""
+    data = worlds.data("three thousand")
+    queries = ", ".join(f'{lv} = {{ votingage = "1" }}' for lv in LEVELS)
+    no_dwelling = ('schema={ name = "ages", attributes = { votingage = ["0", "1"] } }', f"budget.queries={{ {queries} }}",
+                   "estimation.passes={}", "rounding.chain=[]")  # fmt: skip
+    for changes in (("constraints.group_quarters=false",), ("constraints.housing_units=false",), no_dwelling):
+        p = prepared(spec_of(*changes), data)
+        assert len(p.trees["persons"].place) == p.spine.units("Block")
+        assert len(p.trees["housing"].place) == p.spine.units("Block")
+    assert len(prepared(spec_of(), data).trees["persons"].place) < p.spine.units("Block")
