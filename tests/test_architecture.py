@@ -319,7 +319,8 @@ def test_the_readers_are_found() -> None:
 
 
 @pytest.mark.parametrize(
-    "module", ["das.release.post", "das.release.page", "das.release.estimating", "das.arrays.noisy"]
+    "module",
+    ["das.release.post", "das.release.page", "das.release.estimating", "das.release.area_counts", "das.arrays.noisy"],
 )
 def test_post_processing_cannot_reach_the_truth(module: str) -> None:
     """No import, at any depth and in any function, leads from it to the truth, to noise or to a reader."""

@@ -14,8 +14,9 @@ import click
 from das.accounting.codec import plain
 from das.accounting.guarantee import DELTAS, guarantee, record
 from das.accounting.planning import LevelQuery, Option, least_cost, normal_cost, options
+from das.cli.area_plan import show_areas
 from das.cli.console import console, options_table
-from das.cli.options import config_argument, exact_option, guarded, json_option, load, warn_of
+from das.cli.options import PATH, config_argument, exact_option, guarded, json_option, load, warn_of
 from das.errors import SpecError, UserError
 from das.model.budget import Plan
 from das.model.not_private import PLANNED, marked
@@ -37,12 +38,18 @@ from das.spec import RunSpec, budget_toml
 @click.option(
     "--universe", default="persons", show_default=True, help="persons, housing, or the name of one under [universes]."
 )
+@click.option("--areas", "listed", type=PATH,
+              help="Areas of blocks, a CSV file area,block or a block-assignment file of the Bureau: how well each would be known on "
+              "every spine that could be chosen. Reads the blocks of the input, and measures nothing.")  # fmt: skip
+@click.option(
+    "--data", "paths", type=PATH, multiple=True, help="With --areas: the input; repeatable. Default: data.path."
+)
 @click.option("--toml", "chosen", metavar="NAME", help="Print this one of the plans as tables of a configuration.")
 @json_option
 @guarded
 def plan(
     config: Path, changes: tuple[str, ...], coverage: tuple[float, ...], margins: tuple[str, ...],
-    added: tuple[str, ...], universe: str, chosen: str | None, as_json: bool,
+    added: tuple[str, ...], universe: str, listed: Path | None, paths: tuple[Path, ...], chosen: str | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Margins of error for a budget, and the budget for margins of error.
 
@@ -50,12 +57,23 @@ def plan(
     plans to choose from, side by side. "others-unchanged" makes the wish come true and pays for it; "same-total"
     squeezes that into the present total; "all-scaled" keeps the present shares and scales everything until the
     margins hold.
+
+    With --areas: the standard deviation of the total of each area before anything is spent, on the spine of tabulation, on
+    the Bureau's, with the targets of the configuration, and with these areas as targets; and the shares of the levels that
+    would be best for them.
     """
     spec = load(config, changes)
     try:
         asked = spec.universe(universe)
     except SpecError as error:
         raise UserError(error.what, where="--universe", remedy=error.remedy) from None
+    if listed is not None:
+        if wishes := [o for o, given in (("--margin", margins), ("--add", added), ("--toml", chosen)) if given]:
+            raise UserError("goes without --areas", where=wishes[0])
+        show_areas(spec, asked.name, listed, paths, as_json)
+        return
+    if paths:
+        raise UserError("goes with --areas: margins of error need no input", where="--data")
     wished = {place: _whole(value, text) for text, place, value in _wishes("--margin", margins, spec, asked)}
     more = {place: exact_option(f"--add {text}", value) for text, place, value in _wishes("--add", added, spec, asked)}
     if any(math.isnan(c) for c in coverage):

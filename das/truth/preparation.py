@@ -55,13 +55,8 @@ class Prepared(Closed):
 
 def prepare(spec: RunSpec, paths: Sequence[Path], stages: Stages, progress: Progress) -> Prepared:
     """Read and validate the input, build the spine, count."""
-    paths = list(paths) or [Path(p) for p in spec.data.path]
-    if not paths:
-        raise SpecError("no input is named", where="data.path", remedy="set data.path, or give --data PATH")
     with stages("read"):
-        progress.stage("read", None)
-        extract = read(spec.data.reader, paths, spec.persons.schema, columns=spec.data.columns,
-                       encoding=spec.data.encoding, progress=progress)  # fmt: skip
+        extract = _extract(spec, paths, progress)
         records, sources = _records(spec, extract, progress)
     with stages("histograms"):
         progress.stage("histograms", None)
@@ -69,7 +64,7 @@ def prepare(spec: RunSpec, paths: Sequence[Path], stages: Stages, progress: Prog
         counted = {name: histograms(r, unit, spine) for name, r in records.items()}
         lists = {path.name: area_list.read(path, spine) for path in map(Path, spec.geography.lists)}
         sources += tuple(source_of(Path(path)) for path in spec.geography.lists)
-        trees = _trees(spec, extract.blocks, spine, unit, lists)
+        trees = trees_of(spec, extract.blocks, spine, unit, lists)
         measured = {
             name: hs if trees[name].alike else over(trees[name], hs[spine.levels[-1]]) for name, hs in counted.items()
         }
@@ -77,14 +72,29 @@ def prepare(spec: RunSpec, paths: Sequence[Path], stages: Stages, progress: Prog
         constraints = {
             u.name: _constraints(u, trees[u.name], measured[u.name], structures, spine) for u in spec.universes
         }
-        places = extract.blocks
-        areas = off_spine(places.fields, spine.levels, unit, spine.units(spine.levels[-1]), places.names)
+        fields, names = extract.blocks.fields, extract.blocks.names
+        areas = off_spine(fields, spine.levels, unit, spine.units(spine.levels[-1]), names)
         areas = (*(a for a in areas if a.kind not in {x.kind for x in lists.values()}), *lists.values())
     return Prepared(spine, counted, trees, measured, constraints, sources, extract.notes, areas,
                     {spec.persons.name: extract.assigned})  # fmt: skip
 
 
-def _trees(
+def places(spec: RunSpec, paths: Sequence[Path], progress: Progress) -> tuple[Blocks, Spine, NDArray[np.int64]]:
+    """The public structure of the input alone: its blocks, their tabulation spine, and the lowest unit of each."""
+    blocks = _extract(spec, paths, progress).blocks
+    return blocks, *tabulation.spine(blocks, spec.geography.levels, spec.geography.define)
+
+
+def _extract(spec: RunSpec, paths: Sequence[Path], progress: Progress) -> Extract:
+    paths = list(paths) or [Path(p) for p in spec.data.path]
+    if not paths:
+        raise SpecError("no input is named", where="data.path", remedy="set data.path, or give --data PATH")
+    progress.stage("read", None)
+    return read(spec.data.reader, paths, spec.persons.schema, columns=spec.data.columns, encoding=spec.data.encoding,
+                progress=progress)  # fmt: skip
+
+
+def trees_of(
     spec: RunSpec, blocks: Blocks, spine: Spine, unit: NDArray[np.int64], lists: Mapping[str, Areas]
 ) -> dict[str, MeasuredSpine]:
     """What the units of each universe are measured over. Facilities divide the block groups of those who live in them. The

@@ -1,0 +1,263 @@
+r"""How well areas of blocks will be known, before anything is measured: on each spine that a configuration could choose.
+
+From public blocks and the plan alone: which blocks there are, their areas and structures. Of a total, unit u is told with
+precision :math:`p_u = \sum_q 1/(\sigma_q^2 m_q)` over the queries of its class, :math:`m_q` the answers of q: their sums are
+independent estimates of it. What follows for an area is in :mod:`das.estimate.areas.variance`; and what the unbiased estimate's
+standard error will be, with all that structures say, in :mod:`das.estimate.areas.estimates`: it depends on no count.
+
+*Shares of the levels.* Let every family split its total evenly, and each level have one class. Then the descent gives area A the
+variance :math:`\sum_l W_l(A)\,V_l`, with :math:`V_l` the variance of a unit's total and :math:`W_l` the sum over the families of
+level l of :math:`\sum_c b_c^2 - (\sum_c b_c)^2/n`, :math:`b` the share of a unit that is inside. :math:`V_l` falls with the share
+:math:`s_l` of the budget as :math:`s_l^{-k}`, k = 1 for rho and 2 for epsilon. So, summed over areas,
+:math:`\sum_l W_l V_l` is least where :math:`s_l` is proportional to :math:`(W_l V_l s_l^k)^{1/(k+1)}`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from das.engine import Progress
+from das.errors import InputError
+from das.estimate.areas.estimates import estimates
+from das.estimate.areas.pieces import Pieces, Tiers, pieces
+from das.estimate.areas.variance import variances
+from das.files.readers import area_list
+from das.geography import bounds as geography
+from das.model.areas import Areas
+from das.model.constraint import JointTotals
+from das.model.level_bounds import LevelBounds
+from das.model.limits import Limits
+from das.model.measured_spine import MeasuredSpine
+from das.model.measurement import Measurement
+from das.model.records import Blocks
+from das.model.spine import Spine
+from das.model.universe import Planned
+from das.spec import RunSpec
+from das.truth.preparation import places, trees_of
+
+Array = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class AreasOnSpine:
+    """Standard deviations ``(areas,)`` of the total of each area on one spine: ``topdown``, of the descent before
+    non-negativity; ``full_information``, from all levels; ``estimate``, of the unbiased estimate with what structures tell."""
+
+    name: str
+    says: str
+    topdown: Array
+    full_information: Array
+    estimate: Array
+
+
+@dataclass(frozen=True)
+class LevelShare:
+    """The share of the budget that a level has, and that which is best for the areas alone."""
+
+    level: str
+    now: float
+    best: float
+
+
+@dataclass(frozen=True, eq=False)
+class AreaPlan:
+    """``shares`` are of the spine that the configuration has."""
+
+    areas: Areas
+    spines: tuple[AreasOnSpine, ...]
+    shares: tuple[LevelShare, ...]
+
+
+def planned(spec: RunSpec, paths: Sequence[Path], universe: str, listed: Path, progress: Progress) -> AreaPlan:
+    """Of the areas of a list of blocks. Raises :class:`UserError` where the list or the input is not what it should be."""
+    blocks, spine, unit = places(spec, paths, progress)
+    areas = area_list.read(listed, spine)
+    own = {Path(p).name: area_list.read(Path(p), spine) for p in spec.geography.lists}
+    world = _World(blocks, spine, unit, {**own, _named(areas): areas}, areas)
+    spines = [
+        _on(world, name, says, _spec(spec, **keys), universe, progress) for name, says, keys in _choices(spec, areas)
+    ]
+    shares = _shares(world, spec, universe)
+    return AreaPlan(areas, tuple(spines), shares)
+
+
+@dataclass(frozen=True, eq=False)
+class _World:
+    """Public blocks, on their tabulation spine, and areas of these."""
+
+    blocks: Blocks
+    spine: Spine
+    unit: Ints
+    lists: Mapping[str, Areas]
+    areas: Areas
+
+    def trees(self, spec: RunSpec) -> dict[str, MeasuredSpine]:
+        return trees_of(spec, self.blocks, self.spine, self.unit, self.lists)
+
+    def inside(self, tree: MeasuredSpine) -> tuple[Ints, Ints]:
+        """Area and lowest unit of the tree of each block in an area."""
+        at = np.full(self.spine.units(self.spine.levels[-1]), -1, dtype=np.int64)
+        at[tree.place] = np.arange(len(tree.place))
+        there = at[self.areas.unit] >= 0
+        return self.areas.area[there], at[self.areas.unit[there]]
+
+    def structures(self, tree: MeasuredSpine) -> Ints | None:
+        """Of the lowest units of a tree."""
+        given = self.blocks.structures
+        if given is None:
+            return None
+        out = np.zeros((self.spine.units(self.spine.levels[-1]), given.shape[1]), dtype=np.int64)
+        np.add.at(out, self.unit, given)
+        return out[tree.place]
+
+
+def _named(areas: Areas) -> str:
+    """As a target: a name with a dot is that of a list."""
+    return f"{areas.kind}.blocks"
+
+
+def _choices(spec: RunSpec, areas: Areas) -> list[tuple[str, str, dict[str, object]]]:
+    """Name, words, and keys of the geography."""
+    g = spec.geography
+    out: list[tuple[str, str, dict[str, object]]] = [
+        ("tabulation", "the tabulation spine", {"spine": "tabulation", "targets": None, "fanout": None}),
+    ]
+    if "State" in g.levels[:-2]:
+        out.append(
+            ("production", "the optimised spine of 2020", {"spine": "optimized", "targets": None, "fanout": None})
+        )
+        if g.targets:
+            out.append(("targets", f"with targets {', '.join(g.named)}", {}))
+        named = (*(g.targets or ()), _named(areas))
+        more = "these areas among its targets" if g.targets else "these areas as targets"
+        out.append(("these areas", f"the optimised spine with {more}", {"spine": "optimized", "targets": named}))
+    return out
+
+
+def _spec(spec: RunSpec, **keys: object) -> RunSpec:
+    """With other keys of its geography; what was computed of the given one is not taken along."""
+    changed = spec.model_copy(update={"geography": spec.geography.model_copy(update=keys)})
+    for name in ("universes", "after", "terms"):
+        changed.__dict__.pop(name, None)
+    return changed
+
+
+def _on(world: _World, name: str, says: str, spec: RunSpec, universe: str, progress: Progress) -> AreasOnSpine:
+    progress.stage(says, None)
+    trees = world.trees(spec)
+    u, tree, n = spec.on(trees).universe(universe), trees[universe], len(world.areas)
+    bounds = _bounds(world, u, tree)
+    noise = _Noise(u, tree)
+    joint = next(((level, b.joint) for level, b in bounds.items() if b.joint is not None), None)
+    tiers = Tiers.of(tree.spine, {level: b.total for level, b in bounds.items()}, joint)
+    area, unit = world.inside(tree)
+    cut = pieces(tiers.parents, area, unit)
+    precision = [noise.precision(level) if level else np.zeros(len(parent))
+                 for level, parent in zip(tiers.level, tiers.parents, strict=True)]  # fmt: skip
+    lowest = bounds[tree.spine.levels[-1]]
+    precision[-1][lowest.limits.upper.sum(axis=1)[lowest.limits.row] == 0] = np.inf  # nobody can be there
+    topdown, full = (np.sqrt(_variances(tiers, precision, cut, n, every)) for every in (False, True))
+    everybody = np.ones((1, u.schema.cells), dtype=bool)
+    exact = estimates(noise, tree.spine, bounds, u.schema, everybody, area, unit, n)
+    return AreasOnSpine(name, says, topdown, full, np.sqrt(exact.variance[:, 0]))
+
+
+def _variances(tiers: Tiers, precision: Sequence[Array], cut: Sequence[Pieces], areas: int, full: bool) -> Array:
+    """NaN where units with siblings are not measured: a descent that needs them knows nothing."""
+    try:
+        return variances(tiers, precision, cut, areas, full_information=full)
+    except InputError:
+        return np.full(areas, np.nan)
+
+
+def _bounds(world: _World, u: Planned, tree: MeasuredSpine) -> dict[str, LevelBounds]:
+    """What is known exactly, with zeros for totals: variances depend on no count."""
+    e = u.exact
+    found = geography.lowest(
+        u.schema, world.structures(tree), housing_units=e.housing_units, group_quarters=e.group_quarters
+    )
+    # no lower bounds: with totals of zero these could not be met
+    limits = None if found is None else Limits.of(np.zeros_like(found[0]), found[1])
+    total: Ints | JointTotals | None = None
+    if e.total is not None:
+        total = np.zeros(tree.spine.units(e.total), dtype=np.int64)
+        part = np.unique(tree.within(e.total, world.spine), return_inverse=True)[1]
+        if part.max() + 1 < len(part):
+            total = JointTotals(part, np.zeros(part.max() + 1, dtype=np.int64))
+    return geography.bounds(u.schema, tree.spine, limits, total, e.total)
+
+
+@dataclass(frozen=True, eq=False)
+class _Noise:
+    """A source of measurements that are all zero, with the variances of a plan."""
+
+    u: Planned
+    tree: MeasuredSpine
+
+    def variance(self, level: str, query: str) -> Array:
+        out = np.full(self.tree.spine.units(level), np.inf)
+        for name, units in self.tree.classes(level).items():
+            for d in self.u.plan.of_class(level, name):
+                if d.query == query:
+                    out[units] = d.variance
+        return out
+
+    def precision(self, level: str) -> Array:
+        """Of each unit's total, ``(units,)``."""
+        each = (1 / (self.variance(level, q) * self.u.schema.query(q).answers) for q in self.queries(level))
+        return sum(each, np.zeros(self.tree.spine.units(level)))
+
+    def queries(self, level: str) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(d.query for d in self.u.plan.at(level)))
+
+    def read(self, level: str, query: str, start: int, stop: int) -> Measurement:
+        values = np.zeros((stop - start, self.u.schema.query(query).answers), dtype=np.int64)
+        return Measurement(level, query, start, values, self.variance(level, query)[start:stop])
+
+    def part(self, level: str, start: int, stop: int) -> _Noise:
+        del level, start, stop
+        return self
+
+
+# --- shares ---------------------------------------------------------------------------------------------------
+
+
+def _shares(world: _World, spec: RunSpec, universe: str) -> tuple[LevelShare, ...]:
+    """On the spine of the configuration, each level of it with one class; none where no area costs anything."""
+    tree = world.trees(spec)[universe]
+    u = _spec(spec, spine="tabulation", targets=None, fanout=None).universe(universe)
+    known = -1 if u.exact.total is None else tree.spine.index(u.exact.total)
+    weight = weights(tree.spine, pieces(tree.spine.parent, *world.inside(tree)), known)
+    k, best, now = 2 // u.plan.mechanism.power, [], []
+    for w, level in zip(weight, tree.spine.levels, strict=True):
+        draws = u.plan.at(level)
+        now.append(float(sum((d.cost for d in draws), Fraction(0)) / u.plan.cost))
+        told = sum(1 / (d.variance * u.schema.query(d.query).answers) for d in draws)
+        best.append((w / told * now[-1] ** k) ** (1 / (k + 1)) if told else 0.0)
+    if not sum(best):
+        return ()
+    return tuple(LevelShare(lv, n, b / sum(best)) for lv, n, b in zip(tree.spine.levels, now, best, strict=True))
+
+
+def weights(spine: Spine, cut: Sequence[Pieces], known: int) -> list[float]:
+    """W of each level, root first, summed over the areas; 0 where totals are known."""
+    out = [0.0] * len(spine)
+    inside = np.ones(len(cut[-1]))
+    for depth in range(len(spine) - 1, 0, -1):
+        here, above = cut[depth], cut[depth - 1]
+        children = np.bincount(spine.parent[depth])[above.unit]
+        total = np.bincount(here.up, weights=inside, minlength=len(above))
+        square = np.bincount(here.up, weights=inside**2, minlength=len(above))
+        if depth > known:
+            out[depth] = float(np.where(above.whole, 0.0, square - total**2 / children).sum())
+        inside = np.where(above.whole, 1.0, total / children)
+    if known < 0:
+        out[0] = float((inside**2).sum())
+    return out
