@@ -35,9 +35,16 @@ class Batch:
     _read: dict[str, NoisyAnswers] = field(default_factory=dict, repr=False)
 
     def answers(self, query: str) -> NoisyAnswers:
+        """Of a level where nothing is measured, such of any query."""
         if query not in self._read:
-            m = self.source.read(self.level, query, self.start, self.stop)
-            self._read[query] = NoisyAnswers(self.schema.query(query), m.values, m.variance)
+            asked = self.schema.query(query)
+            if self.source.queries(self.level):
+                m = self.source.read(self.level, query, self.start, self.stop)
+                self._read[query] = NoisyAnswers(asked, m.values, m.variance)
+            else:
+                units = self.stop - self.start
+                none = np.zeros((units, asked.answers), dtype=np.int64)
+                self._read[query] = NoisyAnswers(asked, none, np.full(units, np.inf))
         return self._read[query]
 
 

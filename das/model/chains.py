@@ -21,6 +21,8 @@ from das.model.budget import UnitPath
 
 #: The class of units whose share has gone to their parents.
 UNMEASURED = "unmeasured"
+#: That of the others where nobody says with which shares: of measurements that another publisher made.
+MEASURED = "measured"
 
 
 def name(levels: Sequence[str], first: int, last: int) -> str:

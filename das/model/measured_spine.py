@@ -8,7 +8,7 @@ published spine at its lowest units, and nowhere else.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -36,11 +36,13 @@ class MeasuredSpine(Frozen):
     """``spine`` is the tree. ``place`` ``(lowest units,)``: of each of its lowest units the number of the lowest unit of the
     published spine that it is. ``last`` has for each level, root first, an array ``(units,)``: a unit at depth i is
     measured with the shares of the levels i to ``last``, and with none where that is -1
-    (:mod:`das.model.chains`); or it is empty, and all units of a level are measured alike."""
+    (:mod:`das.model.chains`); or it is empty, and all units of a level are measured alike. ``shares``: false where nobody
+    says with which shares, of another publisher's measurements: then ``last`` is the unit's own depth, or less."""
 
     spine: Spine
     place: Ints
     last: tuple[NDArray[np.int8], ...] = ()
+    shares: bool = True
 
     def __post_init__(self) -> None:
         if len(self.place) != len(self.spine.codes[-1]):
@@ -49,7 +51,8 @@ class MeasuredSpine(Frozen):
             raise InputError("two lowest units are one place", where="measured spine")
         if self.last and list(map(len, self.last)) != list(map(len, self.spine.codes)):
             raise InputError("units and their classes differ in number", where="measured spine")
-        self._check_chains()
+        if self.shares:
+            self._check_chains()
 
     def _check_chains(self) -> None:
         """A unit without a share is the only child of one whose chain goes on to it; any other begins a chain."""
@@ -77,6 +80,14 @@ class MeasuredSpine(Frozen):
     def of(spine: Spine) -> MeasuredSpine:
         """The published spine itself: each level is measured with its own share."""
         return MeasuredSpine(spine, np.arange(len(spine.codes[-1])))
+
+    @staticmethod
+    def of_measured(spine: Spine, measured: Sequence[NDArray[np.bool_]]) -> MeasuredSpine:
+        """The published spine itself, of which some units are measured, ``(units,)`` of each level: nobody says how."""
+        if all(here.all() for here in measured):
+            return MeasuredSpine.of(spine)
+        last = tuple(np.where(here, depth, -1).astype(np.int8) for depth, here in enumerate(measured))
+        return MeasuredSpine(spine, np.arange(len(spine.codes[-1])), last, shares=False)
 
     @staticmethod
     def bypassed(spine: Spine, place: Ints) -> MeasuredSpine:
@@ -111,6 +122,9 @@ class MeasuredSpine(Frozen):
         depth = self.spine.index(level)
         if self.alike:
             return {ALL: np.ones(len(self.spine.codes[depth]), dtype=bool)}
+        if not self.shares:
+            both = {chains.MEASURED: self.last[depth] == depth, chains.UNMEASURED: self.last[depth] != depth}
+            return {name: units for name, units in both.items() if units.any()}
         found = sorted(np.unique(self.last[depth]).tolist(), key=lambda end: (end < depth, end))
         return {chains.name(self.spine.levels, depth, end): self.last[depth] == end for end in found}
 

@@ -45,16 +45,14 @@ _LEAST = np.finfo(np.float32).tiny
 _ONE_PAGE = 1 << 28
 
 
-def write(
-    root: Path, level: str, schema: Schema, spine: Spine, measurements: Iterable[Measurement], *, every: bool = False
-) -> Path:
-    """Write all measurements of a level as they come, of the units that are measured or, with ``every``, of all; the level
+def write(root: Path, level: str, schema: Schema, spine: Spine, measurements: Iterable[Measurement]) -> Path:
+    """Write all measurements of a level as they come, of the units that are measured; the level
     appears whole or not at all. Returns the folder that holds them and nothing else, and is not there if there are none."""
     final = root / f"{level}.parquet"
     partition, geocodes = _partition(spine, level), texts.column(spine.codes[spine.index(level)])
     with atomic.folder(final) as draft:
         for number, batch in enumerate(_batches(measurements)):
-            measured = np.any([np.isfinite(m.variance) for m in batch], axis=0) | every
+            measured = np.any([np.isfinite(m.variance) for m in batch], axis=0)
             for where, a, b in _runs(partition, batch[0].start, len(batch[0].values)):
                 unit = a + np.flatnonzero(measured[a:b])
                 if len(unit):

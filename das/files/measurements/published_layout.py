@@ -6,7 +6,8 @@ specification, no spine, no privacy statement. All three are read off the rows.
 *Spine.* The levels are the folders, from the root down in the order of the publications, or by their numbers of
 units where a name is not one of these. A unit's parent is the unit of the level above whose geocode its own begins
 with. A unit that was bypassed has no rows: it is there if codes below begin with it, and unmeasured.
-*Variances.* Those of the rows; infinite where a unit was not measured (no row, or a variance of NaN, infinity or 0).
+*Variances.* Those of the rows; infinite where a query was not asked (no row, or a variance of NaN, infinity or 0). A unit
+that no query was asked of is not measured, as ``spine.parquet`` beside the measurements then says, and has no row.
 *Constraints.* The bounds of the dwelling groups at the lowest level, and the totals of the lowest level of which
 all are known, of each unit or of each place in several parts (:mod:`das.files.measurements.published_constraints`).
 
@@ -47,11 +48,13 @@ from das.files.measurements.published_files import (
     variance_of,
 )
 from das.files.measurements.published_tree import spine_of
+from das.files.release import measured_spine as tree_file
 from das.files.release import spine as spine_file
 from das.files.release import statement
 from das.files.run import run_directory
 from das.model.constraint import Constraint
 from das.model.kinds import kind_with
+from das.model.measured_spine import MeasuredSpine
 from das.model.measurement import Measurement
 from das.model.query import Query
 from das.model.schema import Schema
@@ -109,9 +112,10 @@ def _convert(folder: Path, draft: Path, batch: int, progress: Progress) -> None:
     measured = [_LevelMeasured.of(schema, level) for level in levels]
     universe = kind_with(schema).name
     root = run_directory.nmf_folder(draft, universe)
-    for level, what in zip(levels, measured, strict=True):
+    asked = [np.zeros(spine.units(level.name), dtype=bool) for level in levels]
+    for level, what, here in zip(levels, measured, asked, strict=True):
         progress.stage(f"convert {level.name}", spine.units(level.name))
-        nmf.write(root, level.name, schema, spine, _measurements(level, what, spine, batch, progress), every=True)
+        nmf.write(root, level.name, schema, spine, _noted(_measurements(level, what, spine, batch, progress), here))
         if not what.variances:
             notes.append(f"nothing is measured at {level.name}")
     if not measured[0].variances:
@@ -121,6 +125,7 @@ def _convert(folder: Path, draft: Path, batch: int, progress: Progress) -> None:
         notes.append(f"{levels[0].name} is estimated from the levels below it: the method is full-information")
     nmf.write_constraints(root, schema, spine, constraints)
     spine_file.write(draft / "spine.parquet", spine)
+    tree_file.write(root / tree_file.NAME, MeasuredSpine.of_measured(spine, asked), spine)
     name = folder.resolve().name or "published"
     known = any(c.name in ("total", "joint_total") for c in constraints)
     atomic.write_text(draft / "spec.toml", _spec(name, schema, measured, known))
@@ -178,6 +183,13 @@ def _measurements(
         for q in what.queries:
             yield Measurement(level.name, q.name, start, values[q.name], variance[q.name])
         progress.advance(stop - start)
+
+
+def _noted(measurements: Iterator[Measurement], asked: NDArray[np.bool_]) -> Iterator[Measurement]:
+    """The same; in ``asked``, the units that something was asked of."""
+    for m in measurements:
+        asked[m.start : m.start + len(m.values)] |= np.isfinite(m.variance)
+        yield m
 
 
 def _rows(

@@ -1,7 +1,8 @@
 """The tree that a universe was measured over, as a Parquet file beside its measurements, where it is not the published one.
 
 As the spine of a release (:mod:`das.files.release.spine`), with two columns more: ``measured_with``, the class of a unit
-(``County to Tract``: with the shares of these levels; ``unmeasured``: its parent has its share), and ``place``, of the
+(``County to Tract``: with the shares of these levels; ``unmeasured``: its parent has its share; ``measured``: nobody says
+with which shares, as in measurements of another publisher, where ``unmeasured`` says no more than that), and ``place``, of the
 lowest units the geocode of the published spine.
 """
 
@@ -34,6 +35,9 @@ def write(path: Path, tree: MeasuredSpine, published: Spine) -> None:
     levels = tree.spine.levels
     names: list[pa.Array] = []
     for depth, last in enumerate(tree.last):
+        if not tree.shares:
+            names.append(pa.array(np.where(last == depth, chains.MEASURED, chains.UNMEASURED), pa.string()))
+            continue
         kinds = [chains.name(levels, depth, end) for end in range(depth - 1, len(levels))]
         dictionary = pa.DictionaryArray.from_arrays(
             pa.array(np.maximum(last, depth - 1) - (depth - 1)), pa.array(kinds)
@@ -66,14 +70,14 @@ def read(path: Path, published: Spine) -> MeasuredSpine:
                            remedy=spine_file.REMEDY)  # fmt: skip
     last = tuple(_last(spine, depth, classes[a:b], path) for depth, (a, b) in enumerate(itertools.pairwise(ends)))
     try:
-        return MeasuredSpine(spine, place, last)
+        return MeasuredSpine(spine, place, last, shares=not (classes == chains.MEASURED).any())
     except InputError as error:
         raise ReleaseError(f"{error.what} ({error.where})", where=path, remedy=spine_file.REMEDY) from None
 
 
 def _last(spine: Spine, depth: int, classes: NDArray[np.str_], path: Path) -> NDArray[np.int8]:
     known = {chains.name(spine.levels, depth, end): end for end in range(len(spine)) if end >= depth}
-    known[chains.UNMEASURED] = -1
+    known |= {chains.MEASURED: depth, chains.UNMEASURED: -1}
     kinds, which = np.unique(classes, return_inverse=True)
     if odd := [k for k in kinds.tolist() if k not in known]:
         raise ReleaseError(f"{spine.levels[depth]} has no class {odd[0]!r}", where=path, remedy=spine_file.REMEDY)

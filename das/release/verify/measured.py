@@ -11,26 +11,30 @@ import numpy as np
 from das.accounting.document import ALTERED, ForeignLine, Line
 from das.errors import ReleaseError
 from das.files.measurements.nmf_reader import NmfReader
+from das.files.release import measured_spine as tree_file
 from das.files.release import spine as spine_file
 from das.files.run import run_directory
 from das.model.mechanism import Mechanism
+from das.model.spine import Spine
 
 
 def check_files(release: Path, mechanism: Mechanism, lines: Sequence[Line | ForeignLine]) -> None:
-    """Raises :class:`ReleaseError` at the first difference. Of another publisher's measurements a level may be without."""
+    """Raises :class:`ReleaseError` at the first difference."""
     spine = spine_file.read(release / "spine.parquet")
-    readers = {u: NmfReader(run_directory.nmf_folder(release, u), spine) for u in {d.universe for d in lines}}
-    foreign = any(isinstance(d, ForeignLine) for d in lines)
+    readers = {u: _reader(run_directory.nmf_folder(release, u), spine) for u in {d.universe for d in lines}}
     for universe, reader in readers.items():
         for level in spine.levels:
             said = {d.query for d in lines if (d.universe, d.level) == (universe, level)}
-            if foreign and not said:
-                continue  # not measured
             if odd := said ^ set(reader.queries(level)):
                 raise ReleaseError(f"{sorted(odd)[0]!r} is in the files or in the statement, not in both",
                                    where=f"{reader.root}, {level}", remedy=ALTERED)  # fmt: skip
     for line in lines:
         _check_line(_Expected.of(line, mechanism), readers[line.universe])
+
+
+def _reader(folder: Path, published: Spine) -> NmfReader:
+    tree = tree_file.read(folder / tree_file.NAME, published)
+    return NmfReader(folder, tree.spine, tree.measured)
 
 
 @dataclass(frozen=True)
