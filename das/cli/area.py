@@ -12,12 +12,13 @@ import numpy as np
 from das.cli.console import console, records_table
 from das.cli.options import PATH, guarded, json_option, warn
 from das.errors import UserError
-from das.files import area_rows
+from das.files import area_rows, atomic
 from das.files.readers import area_list
 from das.files.run.run_directory import release_of
 from das.model.area_rows import AreaRow
 from das.model.areas import Areas
 from das.model.spelling import named
+from das.release import area_page
 from das.release.area_counts import COVERAGE, counts, statistics
 from das.release.post import Opened, open_release
 
@@ -35,7 +36,12 @@ from das.release.post import Opened, open_release
     "--plan", "as_plan", is_flag=True, help="The areas are the districts of a plan: each block must be in one."
 )
 @json_option
-@click.option("--out", type=PATH, help="A file that ends in .csv, .parquet or .json. Default: a table on the terminal.")
+@click.option(
+    "--out",
+    type=PATH,
+    help="A file that ends in .csv, .parquet or .json, or in .html: a page with the population and deviation of each "
+    "district and, by default, the voting-age population by race. Default: a table on the terminal.",
+)
 @guarded
 def area(
     release: Path, listed: Path | None, kind: str | None, asked: tuple[str, ...], coverage: float, as_plan: bool,
@@ -51,9 +57,14 @@ def area(
     areas = _areas(opened, listed, kind)
     if as_plan:
         areas.check_partition(opened.spine)
-    found = counts(opened, areas, statistics(opened, asked), coverage)
+    page = out is not None and out.suffix == ".html"
+    found = counts(
+        opened, areas, area_page.shown(opened) if page and not asked else statistics(opened, asked), coverage
+    )
     rows, private = found.rows(), opened.after.private
-    if out is not None:
+    if out is not None and page:
+        atomic.write_text(out, area_page.page(opened, found))
+    elif out is not None:
         area_rows.write(out, areas.kind, coverage, rows, private=private)
     if as_json:
         click.echo(area_rows.as_json(areas.kind, coverage, rows, private=private))
@@ -105,8 +116,8 @@ def _number(value: float | None) -> str:
 def _check_form(out: Path | None) -> None:
     if out is None:
         return
-    if out.suffix.removeprefix(".") not in area_rows.FORMATS:
-        raise UserError(f"{out.suffix!r} is none of the formats {', '.join(area_rows.FORMATS)}", where=out,
+    if out.suffix.removeprefix(".") not in (forms := (*area_rows.FORMATS, "html")):
+        raise UserError(f"{out.suffix!r} is none of the formats {', '.join(forms)}", where=out,
                         remedy="end the name in one of them")  # fmt: skip
     if not out.absolute().parent.is_dir():
         raise UserError("there is no such folder", where=out, remedy="make it, or choose another --out")

@@ -5,7 +5,7 @@ Like ``das.release.post``, nothing here can see the truth.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from statistics import NormalDist
@@ -73,11 +73,13 @@ class AreaColumn:
 
 @dataclass(frozen=True, eq=False)
 class AreaCounts:
-    """Of some areas of a release; intervals hold the true count with probability ``coverage``, each by itself."""
+    """Of some areas of a release; intervals hold the true count with probability ``coverage``, each by itself. ``published``:
+    of each universe that is asked for, how many records the release has in all."""
 
     areas: Areas
     coverage: float
     columns: tuple[AreaColumn, ...]
+    published: Mapping[str, int]
 
     def rows(self) -> list[AreaRow]:
         """A row for each area and statistic."""
@@ -88,6 +90,7 @@ class AreaCounts:
 def counts(release: Opened, areas: Areas, asked: Sequence[Statistic], coverage: float = COVERAGE) -> AreaCounts:
     """The statistics of areas of the lowest units of ``release.spine``."""
     found: dict[int, AreaColumn] = {}
+    everybody: dict[str, int] = {}
     for u in release.after.universes:
         at = [i for i, s in enumerate(asked) if s.universe.name == u.name]
         if not at:
@@ -96,22 +99,23 @@ def counts(release: Opened, areas: Areas, asked: Sequence[Statistic], coverage: 
         with ThreadPoolExecutor(1) as other:  # both read files for most of their time
             published = other.submit(_published, release, u, areas, cells)
             estimated = _estimated(release, u, areas, cells)
+        value, everybody[u.name] = published.result()
         error = np.sqrt(estimated.variance)
         wide = NormalDist().inv_cdf((1 + coverage) / 2) * max(1.0, u.wide / _NORMAL)
         rounded, margin = margins.whole(wide, estimated.value, error)
         for j, i in enumerate(at):
-            found[i] = AreaColumn(asked[i], published.result()[:, j], estimated.value[:, j], error[:, j], rounded[:, j],
+            found[i] = AreaColumn(asked[i], value[:, j], estimated.value[:, j], error[:, j], rounded[:, j],
                                   margin[:, j])  # fmt: skip
-    return AreaCounts(areas, coverage, tuple(found[i] for i in range(len(asked))))
+    return AreaCounts(areas, coverage, tuple(found[i] for i in range(len(asked))), everybody)
 
 
-def _published(release: Opened, u: Universe, areas: Areas, cells: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Sums of the published counts, ``(areas, columns)``."""
+def _published(release: Opened, u: Universe, areas: Areas, cells: NDArray[np.bool_]) -> tuple[NDArray[np.int64], int]:
+    """Sums of the published counts, ``(areas, columns)``, and how many records there are in all."""
     h = microdata.read(release.folder / "microdata" / u.kind.folder, u, release.spine.codes[-1])
     inside = areas.histogram(h)
     rows = np.repeat(np.arange(inside.units), np.diff(inside.indptr))
-    return np.stack([np.bincount(rows, weights=inside.count * c[inside.cell], minlength=inside.units) for c in cells],
-                    axis=1).astype(np.int64)  # fmt: skip
+    sums = [np.bincount(rows, weights=inside.count * c[inside.cell], minlength=inside.units) for c in cells]
+    return np.stack(sums, axis=1).astype(np.int64), int(h.count.sum())
 
 
 def _estimated(release: Opened, u: Universe, areas: Areas, cells: NDArray[np.bool_]) -> Estimated:

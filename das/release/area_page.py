@@ -1,0 +1,73 @@
+"""The page of some areas of a release: which counts it shows, in which tables, and whether they are a plan."""
+
+from __future__ import annotations
+
+from itertools import groupby
+
+import numpy as np
+
+from das import tables
+from das.model.areas import Areas
+from das.release.area_counts import AreaColumn, AreaCounts, Statistic, statistics
+from das.release.post import Opened
+from das.report.area_page import AreaCell, AreaSection, PlanSummary, area_html
+
+#: Of the redistricting tables, what a page shows unasked: the voting-age population, by Hispanic origin and race.
+VOTING_AGE = tuple(f"P004{number:04d}" for number in (1, 2, 5, 6, 7, 8, 9, 10, 11))
+
+
+def shown(release: Opened) -> list[Statistic]:
+    """What a page shows where nothing is asked for: totals and, where there is a table P4, the voting-age population."""
+    there = {f for t in tables.of(release.after.persons) for f in t.columns}
+    return statistics(release, ["total", *(f for f in VOTING_AGE if f in there)]) + [
+        s for s in statistics(release, ()) if s.universe is not release.after.persons
+    ]
+
+
+def page(release: Opened, found: AreaCounts) -> str:
+    """The page as HTML."""
+    sections = []
+    for (records, table), group in groupby(found.columns, key=lambda c: (c.statistic.universe.records, _table(c))):
+        columns = list(group)
+        part = columns[0].statistic.cells
+        whole = all((c.statistic.cells <= part).all() for c in columns) and len(columns) > 1
+        title = f"{records.capitalize()}{f', {table}' if table else ''}"
+        labels = tuple(c.statistic.label for c in columns)
+        rows = tuple((found.areas.title(i), tuple(_cell(c, i) for c in columns)) for i in range(len(found.areas)))
+        sections.append(AreaSection(title, labels, rows, shares=whole))
+    return area_html(release.after.name, found.areas.kind, len(found.areas), found.coverage, sections, _plan(release, found),
+                     private=release.after.private)  # fmt: skip
+
+
+def _table(column: AreaColumn) -> str:
+    """What the page calls the table of a statistic."""
+    field = column.statistic.field
+    if field in VOTING_AGE:
+        return "18 years and over, by Hispanic origin and, of those not Hispanic, race (P4)"
+    return "" if field == "total" else field.partition("[")[0] if "[" in field else field[:-4]
+
+
+def _plan(release: Opened, found: AreaCounts) -> PlanSummary | None:
+    """Where areas of persons do not overlap and have in them every unit in which somebody is published."""
+    persons = release.after.persons
+    total = next(
+        (c for c in found.columns if c.statistic.universe.name == persons.name and c.statistic.cells.all()), None
+    )
+    if (
+        total is None
+        or len(found.areas) < 2
+        or _overlap(found.areas)
+        or int(total.value.sum()) != found.published[persons.name]
+    ):
+        return None
+    districts = tuple((found.areas.title(i), _cell(total, i)) for i in range(len(found.areas)))
+    return PlanSummary(districts, persons.exact.total is not None)
+
+
+def _overlap(areas: Areas) -> bool:
+    return len(np.unique(areas.unit)) < len(areas.unit)
+
+
+def _cell(c: AreaColumn, i: int) -> AreaCell:
+    margin = int(c.margin[i])
+    return AreaCell(int(c.value[i]), int(c.rounded[i]), None if margin < 0 else margin)

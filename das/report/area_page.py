@@ -1,0 +1,81 @@
+"""The page of some areas: a plan's ideal population and deviations, and counts with what the measurements say of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from das.report.template import environment
+
+#: An interval is called wide where its margin is more than this of the estimate.
+WIDE = 0.1
+
+
+@dataclass(frozen=True)
+class AreaCell:
+    """One count of one area; ``margin`` is ``None`` where there is no interval."""
+
+    published: int
+    estimate: int
+    margin: int | None
+
+    @property
+    def outside(self) -> bool:
+        return self.margin is not None and abs(self.published - self.estimate) > self.margin
+
+    @property
+    def wide(self) -> bool:
+        return self.margin is not None and self.margin > WIDE * abs(self.estimate)
+
+
+@dataclass(frozen=True)
+class AreaSection:
+    """One table of the page: ``rows`` are areas by their titles, with a cell for each of ``columns``. ``shares``: each cell is
+    part of the first of its row, whose share is shown."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, tuple[AreaCell, ...]], ...]
+    shares: bool = False
+
+    @property
+    def wide(self) -> int:
+        return sum(c.wide for _, cells in self.rows for c in cells)
+
+    @property
+    def intervals(self) -> int:
+        return sum(c.margin is not None for _, cells in self.rows for c in cells)
+
+
+@dataclass(frozen=True)
+class PlanSummary:
+    """Districts by their titles with their populations; ``exact``: the population of all of them is no estimate."""
+
+    districts: tuple[tuple[str, AreaCell], ...]
+    exact: bool
+
+    @property
+    def ideal(self) -> float:
+        return sum(c.published for _, c in self.districts) / len(self.districts)
+
+    @property
+    def least(self) -> tuple[str, AreaCell]:
+        return min(self.districts, key=lambda d: d[1].published)
+
+    @property
+    def most(self) -> tuple[str, AreaCell]:
+        return max(self.districts, key=lambda d: d[1].published)
+
+    @property
+    def range(self) -> int:
+        return self.most[1].published - self.least[1].published
+
+
+def area_html(
+    name: str, kind: str, areas: int, coverage: float, sections: Sequence[AreaSection], plan: PlanSummary | None, *,
+    private: bool,
+) -> str:  # fmt: skip
+    """``name`` is that of the release. The same arguments give the same page."""
+    page = environment().get_template("areas.html")
+    return page.render(name=name, kind=kind, areas=areas, coverage=100 * coverage, sections=sections, plan=plan,
+                       private=private, wide=100 * WIDE)  # fmt: skip

@@ -1,0 +1,82 @@
+"""The page of areas: deviations of a plan and the voting-age population, as the counts have them."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from das.cli import main
+from das.model.areas import Areas
+from das.release import area_page
+from das.release.area_counts import AreaCounts, counts
+from das.release.post import Opened, open_release
+from das.report.area_page import AreaCell, AreaSection, PlanSummary, area_html
+from tests.worlds import Worlds
+
+
+@pytest.fixture(scope="module")
+def opened(worlds: Worlds) -> Opened:
+    return open_release(worlds.run("run.seed=1", data="three thousand") / "release")
+
+
+def of(opened: Opened, units: np.ndarray, area: np.ndarray) -> AreaCounts:  # type: ignore[type-arg]
+    codes = np.array([f"d{i}" for i in range(int(area.max()) + 1)])
+    return counts(opened, Areas("ward", codes, area, units), area_page.shown(opened))
+
+
+def words(page: str) -> str:
+    return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", re.sub(r"<style>.*?</style>", "", page, flags=re.S)))
+
+
+def test_a_plan_has_its_ideal_and_its_deviations(opened: Opened) -> None:
+    n = opened.spine.units("Block")
+    found = of(opened, np.arange(n), np.arange(n) % 4)
+    text = words(area_page.page(opened, found))
+    total = found.columns[0].value
+    ideal = total.mean()
+    assert "NOT PRIVATE" in text
+    assert f"Ideal population {ideal:,.1f} (the population of all districts is exact)" in text
+    assert f"{total.max() - total.min():,} persons, {100 * (total.max() - total.min()) / ideal:.2f} %" in text
+    first = f"d0 {total[0]:,} {total[0] - ideal:+,.0f} {100 * (total[0] / ideal - 1):+.2f}".replace("-", "−")
+    assert first in text
+    assert "Hispanic or Latino" in text
+    adults, hispanic = (next(c for c in found.columns if c.statistic.field == f) for f in ("P0040001", "P0040002"))
+    assert f"{hispanic.value[0]:,} ({100 * hispanic.value[0] / adults.value[0]:.1f} %)" in text
+    assert f"{hispanic.rounded[0]:,} ± {hispanic.margin[0]:,}" in text.replace("−", "-")
+    assert "intervals are wide" in text
+    assert "Housing units" in text
+
+
+def test_areas_that_overlap_or_leave_somebody_out_are_no_plan(opened: Opened) -> None:
+    n = opened.spine.units("Block")
+    twice = of(opened, np.append(np.arange(n), 0), np.append(np.arange(n) % 4, 1))
+    assert "Ideal population" not in area_page.page(opened, twice)
+    half = of(opened, np.arange(n // 2), np.arange(n // 2) % 4)
+    assert "Ideal population" not in area_page.page(opened, half)
+
+
+def test_what_is_wide_outside_exact_or_not_told() -> None:
+    cells = (AreaCell(100, 104, 3), AreaCell(10, 12, 5), AreaCell(7, 7, 0), AreaCell(7, 0, None))
+    assert [(c.outside, c.wide) for c in cells] == [(True, False), (False, True), (False, False), (False, False)]
+    section = AreaSection("Persons", ("a", "b", "c", "d"), (("<b>x</b>", cells),))
+    plan = PlanSummary((("x", AreaCell(0, 0, None)), ("y", AreaCell(0, 0, None))), False)
+    page = area_html("r", "ward", 1, 0.9, [section], plan, private=True)
+    assert "<b>x</b>" not in page  # names are text
+    text = words(page)
+    assert "1 of 3 intervals are wide" in text
+    assert all(t in text for t in ("104 ± 3 &#x2691;", "12 ± 5 wide", "exact", "not told"))
+    assert "NOT PRIVATE" not in text
+
+
+def test_the_command_writes_the_page(worlds: Worlds, tmp_path: Path) -> None:
+    run, out = worlds.run("run.seed=1", data="three thousand"), tmp_path / "page.html"
+    done = CliRunner().invoke(main, ["area", str(run), "--kind", "Place", "--out", str(out)])
+    assert done.exit_code == 0, done.output
+    assert "areas of pl94-2010" in words(out.read_text())
+    asked = CliRunner().invoke(main, ["area", str(run), "--kind", "Place", "--statistics", "P5", "--out", str(out)])
+    assert asked.exit_code == 0, asked.output
+    assert "Persons, P005" in words(out.read_text())
