@@ -195,8 +195,8 @@ class Geography(Part):
     """With an optimised spine: its codes are laid out as in the measurements of 2020, or as in those of the 2010
     demonstration data. Absent: as in 2020."""
     digits: dict[str, int] | None = None
-    """With an optimised spine: the least digits of the numbers of a level's units in their codes. Absent: those of the
-    nation, ``{ Tract = 4, Block_Group = 2 }``."""
+    """With an optimised spine: the least digits of the numbers of a level's units in their codes. Where a level is not
+    named, those of the nation, ``{ Tract = 4, Block_Group = 2 }``, and 1 for others."""
 
     @field_validator("targets", mode="before")
     @classmethod
