@@ -22,9 +22,11 @@ from das.model.budget import Neighbours, Plan
 from das.model.exact import exact
 from das.model.not_private import PLANNED, WARNING, marked, marked_rows
 from das.model.spelling import product
+from das.release.post import open_release
 from das.risk import exposure
 from das.risk.hierarchy import METHODS
 from das.truth.assessment import truth_of
+from das.truth.histogram import over
 
 PRIORS = (Fraction(1, 2), Fraction(1, 5), Fraction(1, 10), Fraction(1, 50))
 
@@ -137,7 +139,7 @@ def report(path: Path, public: bool, priors: Sequence[Fraction], queries: Sequen
     if not config.is_file() and str(config) not in packaged.names():
         raise UserError("is neither a command of das risk, nor the folder of a run, nor a configuration", where=path,
                         remedy="see das risk --help")  # fmt: skip
-    spec = load(config, ())
+    spec = open_release(config.parent).run if path.is_dir() else load(config, ())
     queries = _spelt(queries, spec.persons.plan)
     found = [vars(o) for o in exposure.outlook(spec.persons.plan, levels, query=queries[0]) if o.query in queries]
     warning = WARNING if path.is_dir() else PLANNED
@@ -147,7 +149,9 @@ def report(path: Path, public: bool, priors: Sequence[Fraction], queries: Sequen
 def _of_run(run: Path, priors: Sequence[float], queries: Sequence[str]) -> list[dict[str, Any]]:
     opened, known = truth_of(run)
     u = opened.run.persons
-    given = (known[u.name], opened.source(u), u.plan, opened.spine, u.schema)
+    tree = opened.tree(u)
+    measured = over(tree, known[u.name][opened.spine.levels[-1]])
+    given = (measured, opened.source(u), u.plan, tree, u.schema)
     queries = _spelt(queries, u.plan)
     rows = []
     for prior in priors:

@@ -8,6 +8,10 @@ query, and believes with probability p that she is there.
 *Uniques at several levels* (supplement S1.3): a unique of the lowest level who is also unique in the units above it, up
 to some level without a gap. The intruder knows that, and weighs one noisy answer a level (:mod:`das.risk.joint`).
 
+*Units are those that were measured*, and each answer is weighed with the noise of its own unit. Where the shares of only
+children went to their parents (:mod:`das.model.chains`), an only child that is not measured is on no rung of the ladder:
+the unit above it, which holds the same records, is.
+
 :func:`exposure` and :func:`ladder` open the truth, and what they return is confidential; :func:`outlook` needs the plan
 alone, and is public.
 """
@@ -20,17 +24,18 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit
 
-from das.model.budget import Draw, Plan, total
+from das.model.budget import Draw, Plan, UnitPath, total
 from das.model.closed import Closed
 from das.model.confidential import Confidential
 from das.model.histogram import Histogram
+from das.model.measured_spine import MeasuredSpine
 from das.model.measurement import MeasurementSource
 from das.model.query import Query
 from das.model.schema import Schema
-from das.model.spine import Spine
 from das.risk import joint, one_level
-from das.risk.noise import Floats
+from das.risk.noise import Floats, evidence, log_odds
 
 REASON = "the unique persons of a run are the targets whose risk is measured, for confidential/ only"
 #: Classes of the population of a unit: their names, and the first of each.
@@ -41,10 +46,12 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Outlook:
-    """What the plan alone says of an intruder with this prior, on a query at a level or, in a ladder, at ``levels`` from
-    the lowest up to this one: average posterior of the truth, over the prior, and how often 0-1 loss finds it."""
+    """What the plan alone says of an intruder with this prior, on a query at a level or, in a ladder, at ``levels`` of a
+    path from its lowest one up to this: average posterior of the truth, over the prior, and how often 0-1 loss finds it.
+    ``unit_class``: of the units that he looks at, those of a ladder from the lowest up."""
 
     level: str
+    unit_class: str
     query: str
     prior: float
     levels: int
@@ -74,33 +81,37 @@ class ExposureRow(Closed):
 
 
 def outlook(plan: Plan, priors: Sequence[float], *, query: str = "detailed") -> list[Outlook]:
-    """Every draw of the plan for an intruder who sees it alone, then the ladder of ``query`` from the lowest level up."""
+    """Every draw of the plan for an intruder who sees it alone, then the ladders of ``query`` up the paths of the plan."""
     single = [o for d in plan.draws for o in _outlook(plan, [d], priors)]
-    ladder_ = _ladder_draws(plan, query)
-    return single + [o for n in range(2, len(ladder_) + 1) for o in _outlook(plan, ladder_[:n], priors)]
+    ladders = [_ladder_draws(plan, path, query) for path in plan.paths]
+    each = dict.fromkeys(rungs[:n] for rungs in ladders for n in range(2, len(rungs) + 1))
+    upward = sorted(each, key=lambda rungs: (len(rungs), -plan.levels.index(rungs[-1].level)))
+    return single + [o for rungs in upward for o in _outlook(plan, rungs, priors)]
 
 
 def exposure(
     truth: Mapping[str, Confidential[Histogram]],
     noisy: MeasurementSource,
     plan: Plan,
-    spine: Spine,
+    tree: MeasuredSpine,
     schema: Schema,
     *,
     prior: float,
     queries: Sequence[str] | None = None,
 ) -> list[ExposureRow]:
     """For each level and each of ``queries`` measured there (default: all): rows for all its uniques, and by class of
-    the unit's population. Units that were not measured are left out. Confidential."""
+    the unit's population. ``truth`` is over the ``tree``; units that were not measured are left out. Confidential."""
     rows = []
-    for d in plan.draws:
-        if d.level in spine.levels and (queries is None or d.query in queries):
-            histogram = truth[d.level].open(REASON)
-            unit, answer = uniques(histogram, schema.query(d.query))
-            seen, measured = _published(noisy, d, spine, schema, unit, answer)
-            size = np.searchsorted(_FIRST, histogram.totals()[unit[measured]], side="right") - 1
-            after = one_level.posterior(seen[measured], prior=prior, neighbours=plan.neighbours, **_cost([d]))
-            rows += _rows(d, prior, 1, after, size)
+    for level, name in dict.fromkeys((d.level, d.query) for d in plan.draws):
+        if level in tree.spine.levels and (queries is None or name in queries):
+            histogram = truth[level].open(REASON)
+            unit, answer = uniques(histogram, schema.query(name))
+            seen, cost = _published(noisy, plan, tree, schema.query(name), level, unit, answer)
+            there = np.isfinite(cost)
+            size = np.searchsorted(_FIRST, histogram.totals()[unit[there]], side="right") - 1
+            after = one_level.posterior(seen[there], prior=prior, neighbours=plan.neighbours,
+                                        **{plan.mechanism.currency: cost[there]})  # fmt: skip
+            rows += _rows(level, name, prior, 1, after, size)
     return rows
 
 
@@ -108,33 +119,35 @@ def ladder(
     truth: Mapping[str, Confidential[Histogram]],
     noisy: MeasurementSource,
     plan: Plan,
-    spine: Spine,
+    tree: MeasuredSpine,
     schema: Schema,
     *,
     prior: float,
     query: str = "detailed",
 ) -> list[ExposureRow]:
-    """For n = 2, 3, ...: persons who are unique in ``query`` at the n lowest levels, by n noisy answers. Confidential."""
-    draws = _ladder_draws(plan, query)
-    if len(draws) < 2:
-        return []
+    """Persons who are unique in ``query`` in their units of the lowest levels, by n = 2, 3, ... noisy answers: rows for each
+    level that the last of these is of, and each n. Units that are not measured are no rung; one that is measured
+    without ``query`` ends the ladder. Confidential."""
+    spine, asked, rows = tree.spine, schema.query(query), []
     lowest = truth[spine.levels[-1]].open(REASON)
-    unit, answer = uniques(lowest, schema.query(query))
-    seen, there = _published(noisy, draws[0], spine, schema, unit, answer)
-    counts, keep, rows = [seen], there, []
-    for n, d in enumerate(draws[1:], start=2):
-        above = spine.up(spine.levels[-1], d.level)[unit]
-        keys = np.stack(uniques(truth[d.level].open(REASON), schema.query(query)))
-        answers = schema.query(query).answers
-        seen, there = _published(noisy, d, spine, schema, above, answer)
-        counts.append(seen)
-        keep = keep & there & np.isin(above * answers + answer, keys[0] * answers + keys[1])
-        after = joint.joint_posterior(
-            np.stack(counts, axis=1)[keep], prior=prior, neighbours=plan.neighbours,
-            **_cost(draws[:n], several=True),
-        )  # fmt: skip
-        size = np.searchsorted(_FIRST, lowest.totals()[unit[keep]], side="right") - 1
-        rows += _rows(d, prior, n, after, size)
+    unit, answer = uniques(lowest, asked)
+    size = np.searchsorted(_FIRST, lowest.totals()[unit], side="right") - 1
+    odds, rungs = np.full(len(unit), float(log_odds(prior))), np.zeros(len(unit), dtype=np.int64)
+    for level in reversed([lv for lv in spine.levels if plan.at(lv)]):
+        above = spine.up(spine.levels[-1], level)[unit]
+        rung = _measured(plan, tree, level)[above]
+        keys = np.stack(uniques(truth[level].open(REASON), asked))
+        seen, cost = _published(noisy, plan, tree, asked, level, above, answer)
+        one = np.isin(above * asked.answers + answer, keys[0] * asked.answers + keys[1])
+        keep = ~rung | (np.isfinite(cost) & one)
+        rung &= keep
+        rate = cost[rung] / plan.neighbours.sensitivity
+        odds[rung] += evidence(seen[rung], plan.mechanism, rate)
+        rungs += rung
+        for n in np.unique(rungs[rung & (rungs > 1)]).tolist():
+            here = rung & (rungs == n)
+            rows += _rows(level, query, prior, n, np.asarray(expit(odds[here])), size[here])
+        unit, answer, size, odds, rungs = (x[keep] for x in (unit, answer, size, odds, rungs))
     return rows
 
 
@@ -147,24 +160,43 @@ def uniques(histogram: Histogram, query: Query) -> tuple[Ints, Ints]:
     return answers.unit[one], answers.cell[one]
 
 
+def _measured(plan: Plan, tree: MeasuredSpine, level: str) -> NDArray[np.bool_]:
+    """The units of a level that are measured with anything, ``(units,)``."""
+    out = np.zeros(tree.spine.units(level), dtype=bool)
+    for unit_class, where in tree.classes(level).items():
+        out |= where & bool(plan.of_class(level, unit_class))
+    return out
+
+
+def _costs(plan: Plan, tree: MeasuredSpine, level: str, query: str) -> Floats:
+    """What the query costs in each unit of a level, ``(units,)``; NaN where it is not measured."""
+    out = np.full(tree.spine.units(level), np.nan)
+    for unit_class, where in tree.classes(level).items():
+        for d in plan.of_class(level, unit_class):
+            if d.query == query:
+                out[where] = float(d.cost)
+    return out
+
+
 def _published(
-    noisy: MeasurementSource, draw: Draw, spine: Spine, schema: Schema, unit: Ints, answer: Ints
-) -> tuple[Ints, NDArray[np.bool_]]:
-    """The noisy answer of each pair, and whether its unit was measured. Streams over batches of units."""
-    seen, measured = np.zeros(len(unit), dtype=np.int64), np.zeros(len(unit), dtype=bool)
-    for start, stop in spine.batches(draw.level, schema.query(draw.query).answers):
-        here = np.flatnonzero((unit >= start) & (unit < stop))
+    noisy: MeasurementSource, plan: Plan, tree: MeasuredSpine, query: Query, level: str, unit: Ints, answer: Ints
+) -> tuple[Ints, Floats]:
+    """The noisy answer of each pair, and what it cost: NaN where its unit was not measured. Streams over batches of
+    units."""
+    seen, cost = np.zeros(len(unit), dtype=np.int64), _costs(plan, tree, level, query.name)[unit]
+    for start, stop in tree.spine.batches(level, query.answers):
+        here = np.flatnonzero((unit >= start) & (unit < stop) & np.isfinite(cost))
         if len(here):
-            m = noisy.read(draw.level, draw.query, start, stop)
+            m = noisy.read(level, query.name, start, stop)
             seen[here] = m.values[unit[here] - start, answer[here]]
-            measured[here] = np.isfinite(m.variance[unit[here] - start])
-    return seen, measured
+            cost[here[~np.isfinite(m.variance[unit[here] - start])]] = np.nan
+    return seen, cost
 
 
-def _rows(draw: Draw, prior: float, levels: int, after: Floats, size: Ints) -> list[ExposureRow]:
+def _rows(level: str, query: str, prior: float, levels: int, after: Floats, size: Ints) -> list[ExposureRow]:
     classes = [("all", np.ones(len(size), dtype=bool)), *((c, size == i) for i, c in enumerate(CLASSES))]
     return [
-        ExposureRow(draw.level, draw.query, name, prior, levels, int(which.sum()), float(a.mean()),
+        ExposureRow(level, query, name, prior, levels, int(which.sum()), float(a.mean()),
                     float(np.quantile(a, 0.5)), float(np.quantile(a, 0.95)), float(a.max()), float(a.mean() / prior),
                     float((a > 0.5).mean()))
         for name, which in classes if len(a := after[which])
@@ -172,28 +204,27 @@ def _rows(draw: Draw, prior: float, levels: int, after: Floats, size: Ints) -> l
 
 
 def _outlook(plan: Plan, draws: Sequence[Draw], priors: Sequence[float]) -> list[Outlook]:
-    costs = _cost(draws, several=True)
-    average = joint.joint_marginal_posterior(prior=np.array(priors), neighbours=plan.neighbours, **costs)
+    total(draws)  # refuses two currencies
+    costs: dict[str, Any] = {
+        draws[0].mechanism.currency: [float(d.cost) for d in draws],
+        "neighbours": plan.neighbours,
+    }
+    average = joint.joint_marginal_posterior(prior=np.array(priors), **costs)
+    classes = ", ".join(dict.fromkeys(d.unit_class for d in draws))
     return [
-        Outlook(draws[-1].level, draws[0].query, p, len(draws), float(a), float(a / p),
-                joint.joint_decision_probability(prior=p, neighbours=plan.neighbours, **costs))
+        Outlook(draws[-1].level, classes, draws[0].query, p, len(draws), float(a), float(a / p),
+                joint.joint_decision_probability(prior=p, **costs))
         for p, a in zip(priors, average, strict=True)
     ]  # fmt: skip
 
 
-def _ladder_draws(plan: Plan, query: str) -> list[Draw]:
-    """The draws of ``query`` from the lowest level up, without a gap."""
-    levels = list(dict.fromkeys(d.level for d in plan.draws))[::-1]
-    measured = {d.level: d for d in plan.draws if d.query == query}
-    out = []
-    for level in levels:
-        if level not in measured:
+def _ladder_draws(plan: Plan, path: UnitPath, query: str) -> tuple[Draw, ...]:
+    """The draws of ``query`` up a path, from its lowest unit that is measured, without a gap."""
+    out: list[Draw] = []
+    for place in reversed(path):
+        draws = plan.of_class(*place)
+        asked = [d for d in draws if d.query == query]
+        if draws and not asked:
             break
-        out.append(measured[level])
-    return out
-
-
-def _cost(draws: Sequence[Draw], several: bool = False) -> dict[str, Any]:
-    total(draws)  # refuses two currencies
-    costs = [float(d.cost) for d in draws]
-    return {draws[0].mechanism.currency: costs if several else costs[0]}
+        out += asked
+    return tuple(out)
