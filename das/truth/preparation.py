@@ -55,6 +55,10 @@ class Prepared(Closed):
 
 def prepare(spec: RunSpec, paths: Sequence[Path], stages: Stages, progress: Progress) -> Prepared:
     """Read and validate the input, build the spine, count."""
+    for path in spec.geography.lists:
+        if not Path(path).is_file():
+            raise InputError(f"no such file: {path}", where="geography.targets",
+                             remedy="name a list of blocks as seen from here, or a field of the input")  # fmt: skip
     with stages("read"):
         extract = _extract(spec, paths, progress)
         records, sources = _records(spec, extract, progress)

@@ -16,7 +16,6 @@ from das.model.constraint import JointTotals
 from das.model.spine import Spine
 from tests.estimate.world import random_spine
 
-CASES = Path("/work/shared/facts/spine_cases.json")
 Array = NDArray[np.float64]
 
 
@@ -99,9 +98,11 @@ def world(seed: int) -> tuple[Spine, list[Array], NDArray[np.bool_]]:
     return spine, precision, member
 
 
-@pytest.mark.skipif(not CASES.exists(), reason="the worked cases are not here")
-def test_worked_case() -> None:
-    case = next(c for c in json.loads(CASES.read_text())["cases"] if c["id"] == "area-variance")
+def test_worked_case(shared_data: Path) -> None:
+    path = shared_data.parent / "facts" / "spine_cases.json"
+    if not path.exists():
+        pytest.skip(f"no {path}")
+    case = next(c for c in json.loads(path.read_text())["cases"] if c["id"] == "area-variance")
     spine = Spine(("A", "B", "C"), (np.array(["r"]), np.array(["a", "b"]), np.array(list("vwxyz"))),
                   (np.zeros(1, np.int64), np.zeros(2, np.int64), np.array([0, 0, 0, 1, 1])))  # fmt: skip
     assert case["parent"] == [-1, 0, 0, 1, 1, 1, 2, 2]
