@@ -101,12 +101,17 @@ def counts(release: Opened, areas: Areas, asked: Sequence[Statistic], coverage: 
             estimated = _estimated(release, u, areas, cells)
         value, everybody[u.name] = published.result()
         error = np.sqrt(estimated.variance)
-        wide = NormalDist().inv_cdf((1 + coverage) / 2) * max(1.0, u.wide / _NORMAL)
-        rounded, margin = margins.whole(wide, estimated.value, error)
+        rounded, margin = margins.whole(wide(coverage, u.wide), estimated.value, error)
         for j, i in enumerate(at):
             found[i] = AreaColumn(asked[i], value[:, j], estimated.value[:, j], error[:, j], rounded[:, j],
                                   margin[:, j])  # fmt: skip
     return AreaCounts(areas, coverage, tuple(found[i] for i in range(len(asked))), everybody)
+
+
+def wide(coverage: float, at_95: float) -> float:
+    """Standard errors that an interval of ``coverage`` has to either side: of a normal estimate, or as many more as noise of
+    a longer tail has at 95 %, where it has ``at_95`` (:attr:`das.model.universe.Universe.wide`)."""
+    return NormalDist().inv_cdf((1 + coverage) / 2) * max(1.0, at_95 / _NORMAL)
 
 
 def _published(release: Opened, u: Universe, areas: Areas, cells: NDArray[np.bool_]) -> tuple[NDArray[np.int64], int]:
