@@ -10,9 +10,8 @@ from typing import Literal
 from scipy.optimize import brentq
 
 from das.accounting import gaussian
-from das.accounting.draws import Composition, Draws, Exactly, compositions, exact
-from das.accounting.profile import PrivacyProfile, checked_delta, log_of
-from das.accounting.profile import epsilon as epsilon_at
+from das.accounting.draws import Composition, Differing, Draws, Exactly, changed, exact
+from das.accounting.profile import PrivacyProfile, checked_delta, log_of, worst_epsilon
 from das.accounting.zcdp import tight
 
 Calibration = Literal["exact", "zcdp-tight"]
@@ -43,24 +42,42 @@ def calibrate(
     >>> 4.999999 < epsilon([(10 * f, 10)], "1e-10")[1] <= 5
     True
     """
-    every = compositions(draws)
+    every = changed(draws)
     target, d = exact(epsilon, "epsilon"), checked_delta(delta)
     if target <= 0:
         raise ValueError(f"epsilon is {epsilon}, not positive")
-    if not any(c.parts for c in every):
+    if not any(path for part in every for path in part.paths):
         raise ValueError("there are no draws to calibrate")
     if method not in ("exact", "zcdp-tight"):
         raise ValueError(f"there is no calibration {method!r}: exact, zcdp-tight")
-    factor = max(_factor(c, target, d, method) for c in every if c.parts)
+    factor = _worst_factor(every, target, d, method)
     step = Fraction(2) ** (floor(log2(factor)) - BITS)
     found = ceil(Fraction(factor) / step) * step
-    while any(_reached(c.scaled(found), d, method) > target for c in every):
+    while _reached(_scaled(every, found), d, method) > target:
         found, step = found + step, 2 * step
     return found
 
 
-def _reached(composition: Composition, delta: Fraction, method: Calibration) -> float:
-    return epsilon_at(composition, delta)[1] if method == "exact" else tight(composition.rho, delta)
+def _scaled(every: Differing, factor: Fraction) -> Differing:
+    return tuple(part.scaled(factor) for part in every)
+
+
+def _reached(every: Differing, delta: Fraction, method: Calibration) -> float:
+    if method == "exact":
+        return worst_epsilon(every, delta).high
+    return tight(sum((part.rho for part in every), Fraction(0)), delta)
+
+
+def _worst_factor(every: Differing, target: Fraction, delta: Fraction, method: Calibration) -> float:
+    """About the factor with which the worst of all compositions reaches the target: that of one, until no other is worse."""
+    (part,), factor, asked = every, 0.0, set()
+    at = max(range(len(part.moves)), key=lambda i: part.composition(part.moves[i]).rho)
+    while at not in asked:
+        asked.add(at)
+        factor = max(factor, _factor(part.composition(part.moves[at]), target, delta, method))
+        if method == "exact" and len(part.moves) > 1:
+            at = worst_epsilon(_scaled(every, Fraction(factor)), delta).at[0]
+    return factor
 
 
 def _factor(whole: Composition, target: Fraction, delta: Fraction, method: Calibration) -> float:

@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from das.accounting.draws import Composition
-from das.accounting.saddle import saddle, short
+from das.accounting.saddle import Saddle, saddle, short
 from das.accounting.sieve import MOST, Band, nodes, turns, work
 from das.accounting.theta import Theta
 
@@ -54,6 +54,33 @@ class LogDelta:
     high: float
 
 
+def period(rho: float, centre: float, at: Saddle) -> Fraction:
+    """The T at which aliases are below e^-38 of delta, at every epsilon within the saddle's width of the centre."""
+    goal = at.log_size - at.c * at.width - 38
+    t = -goal / at.c
+    while aliases(rho, at.c, centre - at.width, t) > goal + 1:
+        t *= 1.1
+    return Fraction(short(t))
+
+
+def aliases(rho: float, c: float, eps: float, t: float) -> float:
+    r"""A bound of ln of the sum over m != 0 of :math:`\delta(\varepsilon + mT) e^{cmT}`; all its terms are positive.
+
+    m < 0: delta <= 1, a geometric series. m > 0: :math:`P[L \ge x] \le e^{-(x-\rho)^2/4\rho}` for x >= rho; the
+    logarithms of these terms are concave in m, so from the first ratio on they fall at least geometrically.
+    """
+    if eps + t <= rho:
+        return inf
+
+    def later(m: int) -> float:
+        return c * m * t - (eps + m * t - rho) ** 2 / (4 * rho)
+
+    ratio = later(2) - later(1)
+    if ratio > -log(2):
+        return inf
+    return float(np.logaddexp(-c * t - log(-np.expm1(-c * t)), later(1) + log(2)))
+
+
 @dataclass(frozen=True, eq=False)
 class Kept:
     """The nodes that matter: j, the angle of each draw apart from e^{-eps z} and the kernel."""
@@ -74,14 +101,14 @@ class Contour:
         self.c, self.width = self.saddle.c, self.saddle.width
         self.thetas = [Theta(p, n, self.c) for p, n in composition.parts]
         self._log_moments = sum(t.log_moment for t in self.thetas)
-        period = self._period()
-        self.count = -(-period // composition.step)
+        whole = self._period()
+        self.count = -(-whole // composition.step)
         self.lattice, self.period, self.last = True, composition.step * self.count, self.count // 2
         self.cut = False  #: whether the sum was ended early: then the bound of the tail is wide
         few = self.last < MOST and work(self._bands(), self.last) < MANY
         found = self._sieved(stop=False) if few else None
         if found is None:
-            self.lattice, self.period = False, period
+            self.lattice, self.period = False, whole
             self.last = self._last()
             found = self._sieved(stop=True)
         assert found is not None
@@ -94,34 +121,11 @@ class Contour:
         return abs(float(eps - self.centre)) <= self.width
 
     def _period(self) -> Fraction:
-        """The T at which aliases are below e^-38 of delta, at every epsilon covered."""
-        goal = self.saddle.log_size - self.c * self.width - 38
-        t = -goal / self.c
-        far = float(self.centre) - self.width
-        while self._aliases(far, t) > goal + 1:
-            t *= 1.1
-        return Fraction(short(t))
+        return period(self.rho, float(self.centre), self.saddle)
 
     def log_alias(self, eps: Fraction) -> float:
         """A bound of ln of the other terms of the periodic sum; all of them are positive."""
-        return self._aliases(float(eps), float(self.period))
-
-    def _aliases(self, eps: float, t: float) -> float:
-        r"""A bound of ln of the sum over m != 0 of :math:`\delta(\varepsilon + mT) e^{cmT}`.
-
-        m < 0: delta <= 1, a geometric series. m > 0: :math:`P[L \ge x] \le e^{-(x-\rho)^2/4\rho}` for x >= rho; the
-        logarithms of these terms are concave in m, so from the first ratio on they fall at least geometrically.
-        """
-        if eps + t <= self.rho:
-            return inf
-
-        def later(m: int) -> float:
-            return self.c * m * t - (eps + m * t - self.rho) ** 2 / (4 * self.rho)
-
-        ratio = later(2) - later(1)
-        if ratio > -log(2):
-            return inf
-        return float(np.logaddexp(-self.c * t - log(-np.expm1(-self.c * t)), later(1) + log(2)))
+        return aliases(self.rho, self.c, float(eps), float(self.period))
 
     # --- the nodes ------------------------------------------------------------------------------------------
 

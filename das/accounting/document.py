@@ -26,12 +26,14 @@ ALTERED = "the release is altered: get it again from where it was published"
 
 
 class Epsilons(Section):
-    """Epsilon at ``delta``: an interval that holds the exact one (``pld``), and two conversions of rho alone."""
+    """Epsilon at ``delta``: an interval that holds the exact one (``pld``), and two conversions of rho alone. ``between``:
+    the paths, by universe, of the pair of places between which it is the largest."""
 
     delta: Delta
     pld: Annotated[tuple[Loss, Loss], Field(strict=False)]
     tight: Loss = Field(alias="zcdp-tight")
     simple: Loss = Field(alias="zcdp-bun-steinke")
+    between: By[Some[str]] | None = None
 
 
 class Promise(Section):
@@ -75,6 +77,7 @@ class ZcdpChange(StatedChange):
     pld: Annotated[tuple[Loss, Loss], Field(strict=False)]
     tight: Loss = Field(alias="zcdp-tight")
     simple: Loss = Field(alias="zcdp-bun-steinke")
+    between: By[Some[str]] | None = None
 
 
 class PureChange(StatedChange):

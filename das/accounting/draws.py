@@ -20,24 +20,22 @@ composition, and what holds for a plan holds for the worst of them. Which one th
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property
-from itertools import combinations_with_replacement
-from math import gcd, lcm
+from functools import cached_property, reduce
+from itertools import combinations_with_replacement, product
+from math import gcd, lcm, prod
 
 from das.errors import PrivacyError
-from das.model.budget import Draw, Plan, UnitPath, check_covered, seen, through, total
+from das.model.budget import Draw, Neighbours, Plan, UnitPath, check_covered, seen, through, total
 from das.model.ledger import Event, Ledger
 from das.model.mechanism import Mechanism
 from das.model.mechanisms import DISCRETE_GAUSSIAN
 
 Exactly = Fraction | int | str
 #: How many answers with noise of a mechanism and parameter differ by 1 between two data sets.
-DrawCounts = Mapping[tuple[Mechanism, Fraction], int]
-#: The same for each of the changes that are meant, one of which it is.
-Differing = tuple[DrawCounts, ...]
+DrawCounts = tuple[tuple[tuple[Mechanism, Fraction], int], ...]
 Draws = Plan | Ledger | Iterable[Event] | Iterable[tuple[Fraction, int]]
 
 
@@ -71,16 +69,16 @@ class Composition:
         for d in lines:
             mechanism, parameter, n = _changes(d) if isinstance(d, Draw) else (DISCRETE_GAUSSIAN, *_pair(d))
             counts[mechanism, parameter] += n
-        return Composition.differing(counts)
+        return Composition.differing(tuple(counts.items()))
 
     @staticmethod
     def differing(found: DrawCounts) -> Composition:
         """Of the numbers of draws of each noise. Raises :class:`PrivacyError` for any but the discrete Gaussian's."""
-        if other := [m for m, _ in found if m != DISCRETE_GAUSSIAN]:
+        if other := [m for (m, _), _ in found if m != DISCRETE_GAUSSIAN]:
             remedy = "its epsilons add up, see das.accounting.pure" if other[0].pure else "account for it by its rho"
             raise PrivacyError(f"{other[0]} noise is not composed with, nor as, {DISCRETE_GAUSSIAN} noise",
                                where="account", remedy=remedy)  # fmt: skip
-        return Composition(tuple(sorted((1 / sigma_sq, n) for (_, sigma_sq), n in found.items())))
+        return Composition(tuple(sorted((1 / sigma_sq, n) for (_, sigma_sq), n in found)))
 
     @cached_property
     def rho(self) -> Fraction:
@@ -103,26 +101,93 @@ class Composition:
         return Composition(tuple(sorted(counts.items())))
 
 
+@dataclass(frozen=True)
+class Moves:
+    """What differs when one record changes. One answer of each of the draws on a path does, of every path that the change
+    concerns: that of its place or, where it comes to another, those of both. ``moves`` are the changes that are meant, each
+    the numbers of its ``paths``; paths with the same draws are one, which has the first of their ``names``."""
+
+    paths: tuple[DrawCounts, ...]
+    moves: tuple[tuple[int, ...], ...]
+    names: tuple[UnitPath, ...]
+    several: bool = False  #: whether places lie on different paths, though their draws may be the same
+
+    def counts(self, move: Sequence[int]) -> DrawCounts:
+        """The draws that differ in one of the changes."""
+        whole: Counter[tuple[Mechanism, Fraction]] = Counter()
+        for i in move:
+            whole.update(dict(self.paths[i]))
+        return tuple(whole.items())
+
+    def composition(self, move: Sequence[int]) -> Composition:
+        return Composition.differing(self.counts(move))
+
+    @cached_property
+    def rho(self) -> Fraction:
+        """Of the dearest change, whose noise is Gaussian."""
+        each = [Composition.differing(path).rho for path in self.paths]
+        return max(sum((each[i] for i in move), Fraction(0)) for move in self.moves)
+
+    @cached_property
+    def cost(self) -> Fraction:
+        """Of the dearest change, in the currency of its noise."""
+        each = [sum((m.cost(parameter, n) for (m, parameter), n in path), Fraction(0)) for path in self.paths]
+        return max(sum((each[i] for i in move), Fraction(0)) for move in self.moves)
+
+    def scaled(self, factor: Fraction) -> Moves:
+        """With every variance times ``factor``."""
+        paths = (tuple(((m, parameter * factor), n) for (m, parameter), n in path) for path in self.paths)
+        return replace(self, paths=tuple(paths))
+
+
+#: One change of a record of each of several kinds.
+Differing = tuple[Moves, ...]
+
+
+def count(found: Differing) -> int:
+    """How many compositions there are."""
+    return prod(len(part.moves) for part in found)
+
+
+def composed(found: Differing) -> Iterator[tuple[tuple[int, ...], Composition]]:
+    """Every composition, with the numbers of the moves that it is of."""
+    for at in product(*(range(len(part.moves)) for part in found)):
+        parts = (part.composition(part.moves[i]) for part, i in zip(found, at, strict=True))
+        yield at, reduce(Composition.__add__, parts, Composition(()))
+
+
 def compositions(draws: Draws | Composition) -> tuple[Composition, ...]:
     """Of a plan one for each pair of paths (bounded neighbours) or each path (unbounded), without repetition; of
     anything else the one that there is."""
-    if not isinstance(draws, Plan):
-        return (Composition.of(draws),)
-    moves = combinations_with_replacement(draws.paths, draws.neighbours.sensitivity)
-    return tuple(dict.fromkeys(map(Composition.differing, differing(draws.draws, moves))))
+    return tuple(dict.fromkeys(c for _, c in composed(changed(draws))))
+
+
+def changed(draws: Draws | Composition) -> Differing:
+    """What differs between neighbours: of a plan, for each pair of its paths or each path; of anything else all of it."""
+    if isinstance(draws, Plan):
+        return record(draws.draws, draws.neighbours, draws.paths)
+    counts = tuple(((DISCRETE_GAUSSIAN, 1 / p), n) for p, n in Composition.of(draws).parts)
+    return (Moves((counts,), ((0,),), ((),)),)
+
+
+def record(draws: Sequence[Draw], neighbours: Neighbours, paths: Sequence[UnitPath] = ()) -> Differing:
+    """What differs between neighbours: for each pair of paths, or each path. Without ``paths`` there is one."""
+    return differing(draws, combinations_with_replacement(paths or [through(draws)], neighbours.sensitivity))
 
 
 def differing(draws: Iterable[Draw], moves: Iterable[Sequence[UnitPath]]) -> Differing:
     """For each of ``moves``, the paths of the places that a record leaves and comes to: one answer of each draw on each
     of these paths differs. Raises :class:`PrivacyError` for a draw on none of them."""
-    every, moves, out = tuple(draws), tuple(moves), []
-    check_covered(every, [path for paths in moves for path in paths])
-    for paths in moves:
-        counts: Counter[tuple[Mechanism, Fraction]] = Counter()
-        for path in paths:
-            counts.update((d.mechanism, d.parameter) for d in seen(every, path))
-        out.append(counts)
-    return tuple(out)
+    every, moves = tuple(draws), tuple(moves)
+    paths = list(dict.fromkeys(path for move in moves for path in move))
+    check_covered(every, paths)
+    counts = {path: tuple(Counter((d.mechanism, d.parameter) for d in seen(every, path)).items()) for path in paths}
+    names: dict[DrawCounts, UnitPath] = {}
+    for path in paths:
+        names.setdefault(counts[path], path)
+    number = {found: i for i, found in enumerate(names)}
+    distinct = dict.fromkeys(tuple(sorted(number[counts[path]] for path in move)) for move in moves)
+    return (Moves(tuple(names), tuple(distinct), tuple(names.values()), len(paths) > 1),)
 
 
 def pure(draws: Plan | Ledger | Iterable[Event]) -> Fraction:

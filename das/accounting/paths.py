@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from itertools import combinations_with_replacement
 
-from das.accounting.draws import Composition, Draws, Exactly
-from das.accounting.profile import epsilon
+from das.accounting.draws import Composition, DrawCounts, Draws, Exactly, Moves
+from das.accounting.profile import checked_delta, worst_epsilon
+from das.model.mechanisms import DISCRETE_GAUSSIAN
 
 
 def worst_pair(
@@ -25,13 +26,15 @@ def worst_pair(
     """
     if not paths:
         raise ValueError("there are no paths")
-    made = {name: Composition.of(draws) for name, draws in paths.items()}
-    known: dict[Composition, tuple[float, float]] = {}
-    found = {}
-    for a, b in combinations_with_replacement(made, 2):
-        whole = made[a] + made[b]
-        if whole not in known:
-            known[whole] = epsilon(whole, delta, certify=certify)
-        found[a, b] = known[whole]
-    pair = max(found, key=lambda ab: found[ab][1])
-    return pair, (max(low for low, _ in found.values()), found[pair][1])
+    number: dict[DrawCounts, int] = {}
+    names: list[str] = []
+    for name, draws in paths.items():
+        counts = tuple(((DISCRETE_GAUSSIAN, 1 / p), n) for p, n in Composition.of(draws).parts)
+        if counts not in number:
+            number[counts] = len(names)
+            names.append(name)
+    moves = tuple(combinations_with_replacement(range(len(names)), 2))
+    part = Moves(tuple(number), moves, tuple(() for _ in names))
+    found = worst_epsilon((part,), checked_delta(delta), certify)
+    a, b = part.moves[found.at[0]]
+    return (names[a], names[b]), (found.low, found.high)

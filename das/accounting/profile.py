@@ -17,11 +17,23 @@ from typing import Literal, overload
 
 from scipy.optimize import brentq
 
-from das.accounting import gaussian
+from das.accounting import gaussian, worst
 from das.accounting.atoms import Atoms
 from das.accounting.contour import NODES, UNIT, Contour, LogDelta
-from das.accounting.draws import Composition, Draws, Exactly, all_pure, compositions, exact, pure
+from das.accounting.draws import (
+    Composition,
+    Differing,
+    Draws,
+    Exactly,
+    all_pure,
+    changed,
+    compositions,
+    count,
+    exact,
+    pure,
+)
 from das.accounting.faint import Faint, split
+from das.accounting.worst import Found, Interval, all_of
 from das.accounting.zcdp import bun_steinke, bun_steinke_delta, tight, tight_delta
 from das.model.budget import Plan
 from das.model.ledger import Event, Ledger
@@ -177,8 +189,21 @@ def curve(
     draws = draws if isinstance(draws, Plan | Ledger | Composition) else _lines(draws)
     if all_pure(draws):
         return [_around(pure(draws))] * len(ds)  # type: ignore[arg-type]
-    each = [_curve(c, ds, certify) for c in compositions(draws)]
-    return [(max(low for low, _ in at), max(high for _, high in at)) for at in zip(*each, strict=True)]
+    found = changed(draws)
+    if count(found) == 1:
+        return _curve(compositions(draws)[0], ds, certify)
+    return [(at.low, at.high) for at in (worst_epsilon(found, d, certify) for d in ds)]
+
+
+def worst_epsilon(found: Differing, delta: Fraction, certify: bool = False) -> Found:
+    """The interval of :func:`epsilon`, of the worst of several changes, and which that is. To ``certify`` it, each is."""
+
+    def exactly(composition: Composition) -> Interval:
+        return _curve(composition, [delta], certify)[0]
+
+    if (rho := sum((part.rho for part in found), Fraction(0))) > MOST_RHO:
+        return Found(0.0, tight(rho, delta), (0,) * len(found))
+    return all_of(found, exactly) if certify or rho == 0 else worst.epsilon(found, delta, exactly)
 
 
 def _lines(
@@ -232,28 +257,29 @@ def delta(
         return max(bun_steinke_delta(c.rho, eps) for c in compositions(draws))
     if method != "pld":
         raise ValueError(f"there is no method {method!r}: {', '.join(METHODS)}")
-    each = [_delta(c, eps, certify) for c in compositions(draws)]
-    return max(low for low, _ in each), max(high for _, high in each)
-
-
-def _delta(composition: Composition, eps: Fraction, certify: bool) -> tuple[float, float]:
-    if not composition.parts:
+    found = changed(draws)
+    if (rho := sum((part.rho for part in found), Fraction(0))) > MOST_RHO:
+        return 0.0, tight_delta(rho, eps)
+    if rho == 0:
         return 0.0, 0.0
-    if composition.rho > MOST_RHO:
-        return 0.0, tight_delta(composition.rho, eps)
-    at = PrivacyProfile(composition, certify).proved(eps)
-    return _floats(at)
+
+    def exactly(composition: Composition) -> Interval:
+        at = PrivacyProfile(composition, certify).proved(eps)
+        return at.low, at.high
+
+    at = all_of(found, exactly) if certify else worst.log_delta(found, eps, exactly)
+    return _floats(at.low, at.high)
 
 
 def log_of(x: Fraction) -> float:
     return log(x.numerator) - log(x.denominator)
 
 
-def _floats(at: LogDelta) -> tuple[float, float]:
+def _floats(low: float, high: float) -> tuple[float, float]:
     """Out of logarithms, outwards: exp is off by less than two units, and by what its argument was rounded by."""
     slack = 8 * UNIT
-    low = exp(at.low - slack * (1 - at.low)) if at.low > -690 else 0.0
-    return low, min(1.0, exp(max(at.high, -690.0) + slack * (1 - max(at.high, -690.0))))
+    least = exp(low - slack * (1 - low)) if low > -690 else 0.0
+    return least, min(1.0, exp(max(high, -690.0) + slack * (1 - max(high, -690.0))))
 
 
 def checked_delta(value: Exactly) -> Fraction:

@@ -28,8 +28,8 @@ from das.accounting.document import (
     StatedChange,
     ZcdpChange,
 )
-from das.accounting.draws import Differing
-from das.accounting.guarantee import cost, epsilons, guarantees, record, together
+from das.accounting.draws import Differing, record
+from das.accounting.guarantee import cost, epsilons, guarantees, together
 from das.accounting.meaning import meaning
 from das.accounting.target import Target
 from das.model.budget import Draw, Neighbours, UnitPath, dearest, seen, through, total
@@ -124,7 +124,7 @@ def _changes(terms: Terms, universe: str, draws: Sequence[Draw]) -> list[StatedC
     for c in changes(draws, terms.schemas[universe], terms.levels, terms.exact[universe], paths):
         said = {"kind": c.kind, "what": c.what, "says": c.says, "cost": cost(terms.mechanism.currency, c.differing)}
         out.append(PureChange.make(**said) if terms.mechanism.pure
-                   else ZcdpChange.make(**said, **dict(epsilons(c.differing, terms.delta))))  # fmt: skip
+                   else ZcdpChange.make(**said, **dict(epsilons(c.differing, terms.delta, [universe]))))  # fmt: skip
     return out
 
 
@@ -160,7 +160,7 @@ def statement(
     }
     if not terms.mechanism.pure:
         every = together(terms.differing(drawn.every).values())
-        whole["curve"] = [epsilons(every, d) for d in CURVE]
+        whole["curve"] = [epsilons(every, d, list(drawn.every)) for d in CURVE]
     return FORMS[terms.mechanism].statement.make(**whole)
 
 

@@ -11,7 +11,8 @@ from fractions import Fraction
 from math import floor, log10
 
 from das.accounting.calibration import Calibration, calibrate
-from das.accounting.guarantee import exact_epsilon, record
+from das.accounting.draws import changed
+from das.accounting.guarantee import exact_epsilon
 from das.accounting.zcdp import tight
 from das.errors import SpecError
 from das.model.budget import Plan
@@ -33,7 +34,7 @@ class Target:
         """An upper bound on the epsilon of ``plan`` at ``delta``, by the method of the target."""
         if self.calibration == "zcdp-tight":
             return tight(plan.cost, self.delta)
-        return exact_epsilon(record(plan.draws, plan.neighbours, plan.paths), self.delta)[1]
+        return exact_epsilon(changed(plan), self.delta)[1]
 
     def rho(self, shape: Plan) -> Fraction:
         """The budget at which a plan with the shares of ``shape`` meets the target, rounded down to ``DIGITS``

@@ -12,7 +12,8 @@ from typing import Any
 import click
 
 from das.accounting.codec import plain
-from das.accounting.guarantee import DELTAS, guarantee, record
+from das.accounting.draws import changed
+from das.accounting.guarantee import DELTAS, guarantee
 from das.accounting.planning import LevelQuery, Option, least_cost, normal_cost, options
 from das.cli.area_plan import show_areas
 from das.cli.console import console, options_table
@@ -159,7 +160,7 @@ def _described(option: Option, deltas: set[Fraction], coverages: Sequence[float]
          "margins": {str(c): d.margin(c) for c in coverages}}
         for d in plan.draws
     ]  # fmt: skip
-    promise = guarantee(plan.mechanism.currency, record(plan.draws, plan.neighbours, plan.paths), deltas)
+    promise = guarantee(plan.mechanism.currency, changed(plan), deltas)
     return {"name": option.name, "says": option.says, plan.mechanism.currency: str(plan.cost), "guarantee": promise,
             "coverages": [str(c) for c in coverages], "plan": lines}  # fmt: skip
 

@@ -112,7 +112,8 @@ def _check_currency(draws: Iterable[Draw]) -> None:
 
 def seen(draws: Iterable[Draw], path: UnitPath) -> Iterator[Draw]:
     """The draws of the classes on a path."""
-    return (d for d in draws if d.place in path)
+    places = set(path)
+    return (d for d in draws if d.place in places)
 
 
 def check_covered(draws: Iterable[Draw], paths: Iterable[UnitPath]) -> None:

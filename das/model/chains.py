@@ -17,8 +17,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import product
 
-from das.model.budget import UnitPath
+from das.model.budget import ALL, UnitPath
 
+#: The path without only children.
+PLAIN = "plain"
 #: The class of units whose share has gone to their parents.
 UNMEASURED = "unmeasured"
 #: That of the others where nobody says with which shares: of measurements that another publisher made.
@@ -40,6 +42,16 @@ def name(levels: Sequence[str], first: int, last: int) -> str:
 def path(levels: Sequence[str], last: Sequence[int]) -> UnitPath:
     """The path whose unit at level number i has the shares of levels i to ``last[i]``; none where that is less than i."""
     return tuple((level, name(levels, i, end)) for i, (level, end) in enumerate(zip(levels, last, strict=True)))
+
+
+def title(path: UnitPath) -> str:
+    """A path by its only children: the classes that have the shares of several levels; or ``plain``.
+
+    >>> title((("US", "US"), ("State", "State to County"), ("County", "unmeasured"), ("Tract", "Tract")))
+    'State to County'
+    """
+    many = [unit_class for level, unit_class in path if unit_class not in (level, UNMEASURED, ALL)]
+    return ", ".join(many) or PLAIN
 
 
 def conceivable(levels: Sequence[str]) -> tuple[UnitPath, ...]:

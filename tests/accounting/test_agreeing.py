@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 import das
 from das.accounting.agreeing import AGREEING, ANY, definitions, free
 from das.accounting.changes import changes
-from das.accounting.guarantee import cost, exact_epsilon, record
+from das.accounting.draws import record
+from das.accounting.guarantee import cost, exact_epsilon
 from das.accounting.statement import promises
 from das.model.budget import Neighbours, Plan
 from das.model.mechanisms import DISCRETE_GAUSSIAN, MECHANISMS

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 import das
 from das.accounting import tight
 from das.accounting.changes import below, changes, touched
-from das.accounting.guarantee import cost, record
+from das.accounting.draws import record
+from das.accounting.guarantee import cost
 from das.model.budget import Draw, Neighbours, Plan
 from das.model.mechanisms import DISCRETE_GAUSSIAN, GEOMETRIC, MECHANISMS
 from das.model.schema import PL94, Schema

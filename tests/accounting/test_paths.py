@@ -12,8 +12,8 @@ import pytest
 import das
 from das.accounting import Composition, calibrate, curve, delta, epsilon, pure, tight, tradeoff, worst_pair
 from das.accounting.changes import changes
-from das.accounting.draws import compositions
-from das.accounting.guarantee import cost, guarantees, record, together
+from das.accounting.draws import compositions, count, record
+from das.accounting.guarantee import cost, guarantees, together
 from das.accounting.statement import Terms, account, promises
 from das.errors import PrivacyError
 from das.model.budget import Draw, Neighbours, Plan, UnitPath
@@ -172,8 +172,8 @@ def test_a_move_within_a_unit_shares_its_classes() -> None:
         what.removeprefix("place within one "): cost("rho", d) for what, d in lines.items() if what.startswith("place")
     }
     assert within == {"US": 9, "Group": 5}
-    assert len(lines["place within one Group"]) == 4  # a-a, a-b, b-b, c-c: b and c share no group
-    assert len(lines["place within one US"]) == 6
+    assert count(lines["place within one Group"]) == 4  # a-a, a-b, b-b, c-c: b and c share no group
+    assert count(lines["place within one US"]) == 6
 
 
 def test_a_statement_adds_up_by_path(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -192,7 +192,7 @@ def test_a_statement_adds_up_by_path(monkeypatch: pytest.MonkeyPatch) -> None:
     assert sum(out.spending["persons"].levels.values()) == PRODUCTION.cost
     assert promises(terms, draws).guarantee == out.guarantee
     parts = {u: record(ds, BOUNDED, terms.paths.get(u, ())) for u, ds in draws.items()}
-    assert len(together(parts.values())) == 3  # pairs of places of a person, times one of a housing unit
+    assert count(together(parts.values())) == 3  # pairs of places of a person, times one of a housing unit
     assert guarantees("rho", parts, Fraction(DELTA)) == out.guarantee
 
 

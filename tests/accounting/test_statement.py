@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from das.accounting import bun_steinke, codec, implied, tight
 from das.accounting import epsilon as exact_epsilon
 from das.accounting.document import FORMS, Zcdp
+from das.accounting.draws import record
 from das.accounting.fields import decimal
-from das.accounting.guarantee import guarantees, record
+from das.accounting.guarantee import guarantees
 from das.accounting.statement import CURVE, Drawn, Terms, invariants, statement
 from das.accounting.target import Target
 from das.model.budget import Neighbours

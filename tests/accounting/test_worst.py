@@ -1,0 +1,188 @@
+"""The worst of very many compositions, held against composing every one of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from math import exp
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from das.accounting import curve, delta, epsilon, worst
+from das.accounting.draws import Differing, Moves, changed, composed, count
+from das.accounting.guarantee import epsilons, together
+from das.accounting.profile import PrivacyProfile, worst_epsilon
+from das.model import chains
+from das.model.allocation import Allocation
+from das.model.budget import Neighbours, Plan
+from das.model.measured_spine import MeasuredSpine
+from das.model.mechanisms import DISCRETE_GAUSSIAN
+from das.model.spine import Spine
+from das.spec import parse
+from tests.model.test_measured_spine import spines
+from tests.strategies import shares
+
+CONFIG = Path(__file__).parents[2] / "configs" / "pl94-2010.toml"
+LEVELS = ("US", "County", "Tract", "Block")
+D = Fraction(1, 10**10)
+
+
+@pytest.fixture(scope="module")
+def production() -> dict[str, Plan]:
+    """Plans of all conceivable paths."""
+    text = CONFIG.read_text(encoding="utf-8")
+    spec = parse(text, where="c", overrides=["geography.spine=optimized"])
+    return {u.name: u.plan for u in spec.universes}
+
+
+def plan_of(
+    rho: Fraction, levels: dict[str, Fraction], queries: dict[str, Fraction], paths: tuple, neighbours: Neighbours
+) -> Plan:  # fmt: skip
+    allocation = Allocation(levels, dict.fromkeys(levels, queries))
+    return Plan.of(rho, DISCRETE_GAUSSIAN, neighbours, allocation, chains.classes(list(levels), paths), paths)
+
+
+@st.composite
+def plans(draw: st.DrawFn) -> Plan:
+    """Over a random tree, with random shares, from all noise to hardly any."""
+    tree = MeasuredSpine.bypassed(spine := draw(spines(LEVELS)), np.arange(len(spine.codes[-1])))
+    queries = draw(shares([f"q{i}" for i in range(draw(st.integers(1, 4)))]))
+    rho = Fraction(draw(st.integers(1, 40)), draw(st.sampled_from([1, 10, 100])))
+    return plan_of(rho, draw(shares(list(LEVELS))), queries, tree.paths, draw(st.sampled_from(Neighbours)))
+
+
+def brute(found: Differing, of: Callable[..., tuple[float, float]]) -> tuple[float, float]:
+    every = [of(c) for _, c in composed(found)]
+    return max(low for low, _ in every), max(high for _, high in every)
+
+
+def overlap(one: tuple[float, float], other: tuple[float, float]) -> bool:
+    return one[0] <= other[1] and other[0] <= one[1]
+
+
+@settings(max_examples=15, deadline=None)
+@given(plans(), st.sampled_from([2, 10, 20]))
+def test_the_interval_holds_the_largest_epsilon_of_all_pairs_of_places(plan: Plan, power: int) -> None:
+    found, at = changed(plan), Fraction(1, 10**power)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(worst, "FEW", 0)
+        low, high = epsilon(plan, at)
+        eps = Fraction(low) + Fraction(1, 10)
+        least, most = delta(plan, eps)
+    true = brute(found, lambda c: epsilon(c, at))
+    assert overlap((low, high), true)
+    assert high >= true[0]
+    assert low <= true[1]
+    assert high - low <= 0.02 * high + 1e-9
+    assert overlap((least, most), brute(found, lambda c: delta(c, eps)))
+
+
+def test_no_composition_is_above_its_bound(production: dict[str, Plan]) -> None:
+    """Of persons and of housing units, at several epsilons of one line: all 528 pairs are below the largest bound, and
+    where it is taken away, the next is above all others."""
+    for name, at in (("persons", "16.4"), ("housing", "2.3")):
+        found, eps = changed(production[name]), Fraction(at)
+        bounds = worst._Bounds(found)
+        line = bounds._line(eps)
+        assert len(line.groups) == 2
+        every = dict(list(composed(found))[::37])
+        for e in (eps, eps * Fraction(101, 100)):
+            values = {}
+            for group in line.groups:
+                numbers, sums = group._numbers[0].tolist(), group._every(e)
+                values |= {n: group._log(e, float(x) + group.error) for n, x in zip(numbers, sums, strict=True)}
+            assert len(values) == count(found) > 500
+            for (number,), composition in every.items():
+                exact = PrivacyProfile(composition).log_delta(e)
+                assert exact.low <= values[number]
+                assert values[number] <= exact.high + 0.2
+            top, at_top = bounds.highest(e)
+            assert top == pytest.approx(max(values.values()), abs=1e-8)
+            assert values[at_top[0]] == pytest.approx(top, abs=1e-8)
+            assert bounds.highest(e, [at_top])[0] <= top
+
+
+def test_the_worst_of_all_conceivable_places_is_that_of_the_bureaus_plan(production: dict[str, Plan]) -> None:
+    """facts/spine.md 3.7: 16.4652 on the plain path, 16.4678 from there to a state part of one block."""
+    found = changed(production["persons"])
+    assert count(found) == 528
+    row = epsilons(found, D)
+    assert row.between == {"persons": ("plain", "State to Block")}
+    assert f"{row.pld[0]:.4f}" == f"{row.pld[1]:.4f}" == "16.4678"
+    assert row.pld[1] - row.pld[0] < 1e-7
+    plain = epsilon(production["persons"].along([production["persons"].paths[0]]), D)
+    assert f"{plain[1]:.4f}" == "16.4652"
+
+
+def test_records_of_two_kinds_are_worst_where_both_are(production: dict[str, Plan]) -> None:
+    """Held against every combination of some paths; and of all paths it is no less."""
+    paths = [production["persons"].paths[i] for i in (0, 15, 16)]
+    few = [changed(plan.along(paths)) for plan in production.values()]
+    both = together(few)
+    assert count(both) == 36
+    true = brute(both, lambda c: epsilon(c, D))
+    some = worst_epsilon(both, D)
+    assert some.low <= true[1] <= some.high + 1e-9
+    assert some.high - some.low < 1e-6
+    assert some.low >= true[0] - 1e-12
+    every = worst_epsilon(together(map(changed, production.values())), D)
+    assert every.high >= some.low
+    assert every.high - every.low < 1e-6
+
+
+def test_rows_alike_are_counted_once_and_what_they_hide_is_added(
+    production: dict[str, Plan], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = changed(production["persons"])
+    eps = Fraction("16.4")
+    whole = worst._Bounds(found).highest(eps)
+    for name, value in (("MANY", 10), ("COMBINATIONS", 30)):
+        monkeypatch.setattr(worst, name, value)
+    thin = worst._Bounds(found)
+    assert sum(len(group._rows[0]) for group in thin._line(eps).groups) <= 60
+    assert whole[0] <= thin.highest(eps)[0] <= whole[0] + 0.1
+
+
+def test_which_is_named_is_not_for_rounding_to_say() -> None:
+    """Two paths whose draws are the same in another order are one; of equals the first is named."""
+    one, other = (((DISCRETE_GAUSSIAN, Fraction(4)), 3),), (((DISCRETE_GAUSSIAN, Fraction(4)), 4),)
+    moves = tuple((i, j) for i in range(2) for j in range(i, 2))
+    part = Moves((other, one), moves, ((("A", "x"),), (("A", "y"),)))
+    assert worst_epsilon((part,), D).at == (0,)
+    swapped = Moves((one, other), moves, ())
+    assert worst_epsilon((swapped,), D).at == (2,)
+
+
+def test_without_draws_nothing_is_lost_and_beyond_any_use_the_conversion_is_given() -> None:
+    levels = {level: Fraction(1, 4) for level in LEVELS}
+    paths = chains.conceivable(LEVELS)
+    loud = plan_of(Fraction(10**5), levels, {"q": Fraction(1)}, paths, Neighbours.BOUNDED)
+    low, high = epsilon(loud, D)
+    assert (low, high) == (0.0, epsilon(loud, D, "zcdp-tight"))
+    assert delta(loud, 10)[0] == 0.0
+    nothing = (Moves(((), ()), ((0, 0), (0, 1), (1, 1)), ((), ())),)
+    assert worst_epsilon(nothing, D).high == 0.0
+
+
+def test_a_curve_falls(production: dict[str, Plan]) -> None:
+    found = curve(production["persons"], ["1e-5", "1e-10", "1e-20"])
+    assert [low < high + 1e-6 for low, high in found] == [True] * 3
+    assert [high for _, high in found] == sorted(high for _, high in found)
+    assert exp(-1e-6) < found[0][0] / found[0][1] <= 1
+
+
+def chain(levels: tuple[str, ...]) -> Spine:
+    """A single lowest unit under only children."""
+    return Spine(levels, tuple(np.array([level]) for level in levels), tuple(np.zeros(1, int) for _ in levels))
+
+
+def test_a_tree_of_only_children_has_one_path_which_needs_no_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worst, "_bounds", None)
+    tree = MeasuredSpine.bypassed(chain(LEVELS), np.arange(1))
+    levels = {level: Fraction(1, 4) for level in LEVELS}
+    plan = plan_of(Fraction(1), levels, {"q": Fraction(1)}, tree.paths, Neighbours.BOUNDED)
+    assert epsilon(plan, D) == epsilon([(Fraction(1), 2)], D)
