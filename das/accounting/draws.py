@@ -91,6 +91,11 @@ class Composition:
         whole = lcm(*(p.denominator for p, _ in self.parts))
         return Fraction(gcd(*(int(p * whole) for p, _ in self.parts)), whole)
 
+    @property
+    def counts(self) -> DrawCounts:
+        """The draws, by their noise."""
+        return tuple(((DISCRETE_GAUSSIAN, 1 / p), n) for p, n in self.parts)
+
     def scaled(self, factor: Fraction) -> Composition:
         """With every variance times ``factor``. The lattice of the losses stays one."""
         return Composition(tuple((p / factor, n) for p, n in self.parts))
@@ -166,8 +171,7 @@ def changed(draws: Draws | Composition) -> Differing:
     """What differs between neighbours: of a plan, for each pair of its paths or each path; of anything else all of it."""
     if isinstance(draws, Plan):
         return record(draws.draws, draws.neighbours, draws.paths)
-    counts = tuple(((DISCRETE_GAUSSIAN, 1 / p), n) for p, n in Composition.of(draws).parts)
-    return (Moves((counts,), ((0,),), ((),)),)
+    return (Moves((Composition.of(draws).counts,), ((0,),), ((),)),)
 
 
 def record(draws: Sequence[Draw], neighbours: Neighbours, paths: Sequence[UnitPath] = ()) -> Differing:

@@ -7,7 +7,6 @@ from itertools import combinations_with_replacement
 
 from das.accounting.draws import Composition, DrawCounts, Draws, Exactly, Moves
 from das.accounting.profile import checked_delta, worst_epsilon
-from das.model.mechanisms import DISCRETE_GAUSSIAN
 
 
 def worst_pair(
@@ -29,7 +28,7 @@ def worst_pair(
     number: dict[DrawCounts, int] = {}
     names: list[str] = []
     for name, draws in paths.items():
-        counts = tuple(((DISCRETE_GAUSSIAN, 1 / p), n) for p, n in Composition.of(draws).parts)
+        counts = Composition.of(draws).counts
         if counts not in number:
             number[counts] = len(names)
             names.append(name)

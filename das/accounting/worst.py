@@ -240,7 +240,8 @@ class _Part:
 
     @cached_property
     def sigma_sq(self) -> Floats:
-        return np.array([float(1 / p) for p in self.precisions])[:, None]
+        """``(precisions, 1)``; 1 for those that are ``small``, which :class:`Theta` sums otherwise."""
+        return np.array([1.0 if i in self.small else float(1 / p) for i, p in enumerate(self.precisions)])[:, None]
 
     @cached_property
     def small(self) -> list[int]:

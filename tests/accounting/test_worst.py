@@ -101,8 +101,8 @@ def test_no_composition_is_above_its_bound(production: dict[str, Plan]) -> None:
                 assert exact.low <= values[number]
                 assert values[number] <= exact.high + 0.2
             top, at_top = bounds.highest(e)
-            assert top == pytest.approx(max(values.values()), abs=1e-8)
-            assert values[at_top[0]] == pytest.approx(top, abs=1e-8)
+            assert top == pytest.approx(max(values.values()), abs=2e-7)
+            assert values[at_top[0]] == pytest.approx(top, abs=2e-7)
             assert bounds.highest(e, [at_top])[0] <= top
 
 
@@ -128,7 +128,7 @@ def test_records_of_two_kinds_are_worst_where_both_are(production: dict[str, Pla
     some = worst_epsilon(both, D)
     assert some.low <= true[1] <= some.high + 1e-9
     assert some.high - some.low < 1e-6
-    assert some.low >= true[0] - 1e-12
+    assert some.low >= true[0] - 1e-7
     every = worst_epsilon(together(map(changed, production.values())), D)
     assert every.high >= some.low
     assert every.high - every.low < 1e-6
