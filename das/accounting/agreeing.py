@@ -25,6 +25,11 @@ draw more can be left out. (Where no such pair is in the tree or the schema, wha
 everywhere in :mod:`das.accounting.changes`; and so it is where an answer is a function of several invariants together,
 but of none alone.)
 
+**Places in two units.** The units that are measured may be parts of the places whose counts are published: on an optimised spine
+the two branches of a state. What is exact then is known of whole places of L, and a unit at :math:`\ell` is a union of
+such if no place of :math:`\ell` is in two units, or none of L is. Only then does q drop there; as long as there is no tree, any level
+below the root counts as split.
+
 **Bounds drop nothing.** Numbers of housing units and of facilities are of buildings, and no answer about persons is a
 function of them: they restrict who can be a neighbour, and the pair above can be placed where they leave room. A bound
 that leaves none (no facility of a type: nobody in it) fixes the answers of single units, not those of a whole draw.
@@ -35,7 +40,7 @@ neighbours there is then nothing to account for between neighbours that agree, a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from das.model.budget import Draw, Neighbours
 from das.model.kinds import kind_of
@@ -48,9 +53,16 @@ ANY = "guarantee"
 AGREEING = "guarantee_of_neighbours_that_agree"
 
 
-def free(draws: Iterable[Draw], exact: ExactQueries, schema: Schema, levels: Sequence[str]) -> list[Draw]:
-    """The draws that neighbours which agree on ``exact`` can still differ in."""
-    return [d for d in draws if not any(_fixes(level, query, d, schema, levels) for level, query in exact)]
+def free(
+    draws: Iterable[Draw], exact: ExactQueries, schema: Schema, levels: Sequence[str], split: Collection[str] = ()
+) -> list[Draw]:
+    """The draws that neighbours which agree on ``exact`` can still differ in. At the levels ``split`` a place may be in two
+    units."""
+    known = [(level, query, split if level in split else ()) for level, query in exact]
+    return [
+        d for d in draws
+        if not any(d.level not in parts and _fixes(level, query, d, schema, levels) for level, query, parts in known)
+    ]  # fmt: skip
 
 
 def _fixes(level: str, query: str, draw: Draw, schema: Schema, levels: Sequence[str]) -> bool:
@@ -59,9 +71,11 @@ def _fixes(level: str, query: str, draw: Draw, schema: Schema, levels: Sequence[
     return above and schema.query(draw.query).sums(schema.query(query))
 
 
-def definitions(neighbours: Neighbours, exact: Mapping[str, ExactQueries]) -> dict[str, str]:
+def definitions(
+    neighbours: Neighbours, exact: Mapping[str, ExactQueries], split: Mapping[str, Collection[str]] | None = None
+) -> dict[str, str]:
     """Who the neighbours of each guarantee of a statement are, in words. That of neighbours which agree is left out
-    where there are none."""
+    where there are none. ``split`` are, by universe, the levels at which a place may be in two units."""
     bounded = neighbours is Neighbours.BOUNDED
     differ = "one record replaced by any other, anywhere" if bounded else "one record added or removed"
     out = {
@@ -72,14 +86,15 @@ def definitions(neighbours: Neighbours, exact: Mapping[str, ExactQueries]) -> di
         kept = "one record replaced by another" if bounded else differ
         out[AGREEING] = (
             f"Between data sets with {kept}, that agree on everything that is published exactly. Draws whose answers follow "
-            f"from the exact figures tell these nothing, and cost nothing: {_named(exact)}."
+            f"from the exact figures tell these nothing, and cost nothing: {_named(exact, split or {})}."
         )
     return out
 
 
-def _named(exact: Mapping[str, ExactQueries]) -> str:
+def _named(exact: Mapping[str, ExactQueries], split: Mapping[str, Collection[str]]) -> str:
     every = [
         f"{query} of {kind_of(universe).records} at {level} and above"
+        + (", at levels whose places are each one unit" if level in split.get(universe, ()) else "")
         for universe, es in exact.items()
         for level, query in es
     ]

@@ -22,7 +22,7 @@ kinds: by attribute, and "block within" each level.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import combinations_with_replacement
 
@@ -57,9 +57,12 @@ def changes(
     levels: Sequence[str],
     exact: ExactQueries = (),
     paths: Sequence[UnitPath] = (),
+    split: Collection[str] = (),
 ) -> list[Change]:
     """The whole record, and that within one unit of each level whose totals are ``exact``; each attribute, each product
-    of attributes that a query names, all of them; then moves, within each level but the lowest, root first. Of moves between several paths, each line is about the worst."""
+    of attributes that a query names, all of them; then moves, within each level but the lowest, root first. Of moves between several
+    paths, each line is about the worst. Units are those of the tree that is measured: where a place is in two of them, at
+    the levels ``split``, what is exact of it is not of either."""
     paths = paths or [through(draws)]
     anywhere, nowhere = list(combinations_with_replacement(paths, 2)), [(p, p) for p in paths]
     moving = tuple(a.name for a in schema.attributes if len(a.levels) > 1)
@@ -67,7 +70,7 @@ def changes(
     return [
         Change("record", "anything", differing(draws, anywhere)),
         *(
-            Change("record", f"anything within one {top}", differing(free(draws, [(top, query)], schema, levels), _within(anywhere, levels, top)))
+            Change("record", f"anything within one {top}", differing(free(draws, [(top, query)], schema, levels, split), _within(anywhere, levels, top)))
             for top, query in exact if schema.query(query).answers == 1
         ),
         *(

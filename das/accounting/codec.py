@@ -28,7 +28,7 @@ from das.errors import ReleaseError
 #: The fields in the order of the text.
 ORDER = (
     "format", "private", "warning", "entropy", "mechanism", "neighbours", "rho", "epsilon", "neighbours_of", "guarantee",
-    AGREEING, "spending", "changes", "target", "curve", "outside_the_guarantee", "assigned", "what_this_means", "measured",
+    AGREEING, "spending", "changes", "target", "paths", "curve", "outside_the_guarantee", "assigned", "what_this_means", "measured",
     "ledger", "spent_by_interrupted_attempts", "digests", "notes", "software",
 )  # fmt: skip
 

@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Annotated, Any, Literal, Self, TypeAlias
@@ -15,11 +15,12 @@ from typing import Annotated, Any, Literal, Self, TypeAlias
 from pydantic import Field, SerializeAsAny, model_validator
 
 from das.accounting.fields import By, BySome, Count, Delta, Loss, Many, Positive, Section, Some, StatedFraction
+from das.model.budget import ALL, UnitPath
 from das.model.mechanism import Mechanism
 from das.model.mechanisms import DISCRETE_GAUSSIAN, GEOMETRIC
 
 #: What a statement of this version names as its ``format``.
-FORMAT = "das-privacy-statement/1"
+FORMAT = "das-privacy-statement/2"
 #: The files of a release that state its privacy: for programs, and for people.
 NAME, PAGE = "privacy.json", "privacy.html"
 ALTERED = "the release is altered: get it again from where it was published"
@@ -104,16 +105,33 @@ class Invariant(Section):
     says: str
 
 
+class StatedPath(Section):
+    """One of the ways from the root of the tree to a lowest unit: of each level the class of units that it leads through.
+    ``places`` is how many lowest units it leads to, and ``share`` their part of all; left out before there is a tree."""
+
+    name: str
+    classes: By[str]
+    places: Count | None = None
+    share: StatedFraction | None = None
+
+
 class Line(Section):
-    """A line of the ledger: noise of one parameter on each of ``answers`` answers of each of ``units`` units."""
+    """A line of the ledger: noise of one parameter on each of ``answers`` answers of each of ``units`` units, which are those
+    of a class of the level, or all."""
 
     universe: str
     level: str
     query: str
     units: Count
     answers: Count
+    unit_class: str | None = Field(default=None, alias="class")
     parameter: Positive
     cost: Positive
+
+    @property
+    def place(self) -> tuple[str, str]:
+        """Level and class of the units that were measured."""
+        return self.level, self.unit_class or ALL
 
 
 class GaussianLine(Line):
@@ -187,6 +205,13 @@ class Account(Promises):
     spending: By[Spending]
     changes: By[Many[Any]]
     target: Aim | None = None
+    paths: By[Some[StatedPath]] | None = None
+
+    def paths_of(self, universe: str, lines: Iterable[Line]) -> tuple[UnitPath, ...]:
+        """What one record sees in a universe: the stated paths; where there are none, one with all of the ``lines``."""
+        if self.paths is not None and universe in self.paths:
+            return tuple(tuple(path.classes.items()) for path in self.paths[universe])
+        return (tuple(dict.fromkeys(line.place for line in lines)),)
 
     @property
     def total(self) -> Fraction:
@@ -219,7 +244,7 @@ class Stated(Section):
     """What every statement has: who drew, and whether it holds (``warning`` is there where it does not); what is exact;
     SHA-256 of what the release holds, and what its page was written with."""
 
-    format: Literal["das-privacy-statement/1"]
+    format: Literal["das-privacy-statement/2"]
     private: bool
     warning: str | None = None
     entropy: str

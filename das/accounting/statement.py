@@ -7,7 +7,7 @@ compute it again (:mod:`das.release.verify`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
@@ -26,13 +26,15 @@ from das.accounting.document import (
     PureChange,
     Spending,
     StatedChange,
+    StatedPath,
     ZcdpChange,
 )
 from das.accounting.draws import Differing, record
 from das.accounting.guarantee import cost, epsilons, guarantees, together
 from das.accounting.meaning import meaning
 from das.accounting.target import Target
-from das.model.budget import Draw, Neighbours, UnitPath, dearest, seen, through, total
+from das.model.budget import ALL, Draw, Neighbours, UnitPath, dearest, seen, through, total
+from das.model.chains import title
 from das.model.constraint import Constraint
 from das.model.kinds import PERSONS
 from das.model.ledger import Event
@@ -47,7 +49,9 @@ CURVE = tuple(Fraction(1, 10**k) for k in (3, 5, 10, 15, 20, 25, 30))
 @dataclass(frozen=True)
 class Terms:
     """What an account needs beside the draws: the levels of the tree, root first; by universe its schema, level and query
-    of each count that is published exactly, and the paths of its plan where there are several."""
+    of each count that is published exactly, and the paths of its plan where there are several: with how many lowest
+    units there are on each, where there is a tree (``places``), and the levels at which a place may be in two units
+    (``split``)."""
 
     mechanism: Mechanism
     neighbours: Neighbours
@@ -57,6 +61,12 @@ class Terms:
     exact: Mapping[str, ExactQueries]
     target: Target | None = None
     paths: Mapping[str, Sequence[UnitPath]] = field(default_factory=dict)
+    places: Mapping[str, Mapping[UnitPath, int]] = field(default_factory=dict)
+    split: Mapping[str, Collection[str]] = field(default_factory=dict)
+
+    def free(self, universe: str, draws: Iterable[Draw], exact: ExactQueries) -> list[Draw]:
+        """The draws that tell neighbours apart which agree on ``exact``."""
+        return free(draws, exact, self.schemas[universe], self.levels, self.split.get(universe, ()))
 
     def paths_of(self, universe: str, draws: Sequence[Draw]) -> Sequence[UnitPath]:
         return self.paths.get(universe) or (through(draws),)
@@ -91,16 +101,33 @@ def account(terms: Terms, draws: Mapping[str, Sequence[Draw]]) -> OwnAccount:
         **dict(promises(terms, draws)),
         spending={u: _spending(ds, paths[u]) for u, ds in draws.items()},
         changes={u: _changes(terms, u, ds) for u, ds in draws.items()},
+        paths=_paths(terms, draws),
         target=target and Aim(universe=PERSONS.name, epsilon=target.epsilon, delta=target.delta,
                               calibration=target.calibration),
     )  # fmt: skip
 
 
+def _paths(terms: Terms, universes: Iterable[str]) -> dict[str, list[StatedPath]] | None:
+    """The paths of each universe whose units of a level are measured in classes."""
+    out: dict[str, list[StatedPath]] = {}
+    for u in universes:
+        paths, places = terms.paths.get(u, ()), terms.places.get(u, {})
+        if all(unit_class == ALL for path in paths for _, unit_class in path):
+            continue  # units of a level are all alike
+        whole = sum(places.values())
+        out[u] = [
+            StatedPath.make(name=title(path), classes=dict(path), places=places.get(path),
+                            share=Fraction(places[path], whole) if path in places else None)
+            for path in paths
+        ]  # fmt: skip
+    return out or None
+
+
 def promises(terms: Terms, draws: Mapping[str, Sequence[Draw]]) -> Promises:
     """The guarantee between neighbours that need not agree on what is published exactly, and between those that do;
     ``neighbours_of`` says who they are."""
-    words = definitions(terms.neighbours, terms.exact)
-    agreeing = {u: free(ds, terms.exact[u], terms.schemas[u], terms.levels) for u, ds in draws.items()}
+    words = definitions(terms.neighbours, terms.exact, terms.split)
+    agreeing = {u: terms.free(u, ds, terms.exact[u]) for u, ds in draws.items()}
     of = {ANY: draws, AGREEING: agreeing}
     found = {name: guarantees(terms.mechanism.currency, terms.differing(of[name]), terms.delta) for name in words}
     said = NeighboursOf.make(any=words[ANY], agreeing=words.get(AGREEING))
@@ -121,7 +148,8 @@ def _changes(terms: Terms, universe: str, draws: Sequence[Draw]) -> list[StatedC
     """What each change of one record can cost: exactly, and as epsilon at the delta of the specification."""
     out: list[StatedChange] = []
     paths = terms.paths_of(universe, draws)
-    for c in changes(draws, terms.schemas[universe], terms.levels, terms.exact[universe], paths):
+    given = terms.schemas[universe], terms.levels, terms.exact[universe], paths, terms.split.get(universe, ())
+    for c in changes(draws, *given):
         said = {"kind": c.kind, "what": c.what, "says": c.says, "cost": cost(terms.mechanism.currency, c.differing)}
         out.append(PureChange.make(**said) if terms.mechanism.pure
                    else ZcdpChange.make(**said, **dict(epsilons(c.differing, terms.delta, [universe]))))  # fmt: skip
@@ -149,7 +177,7 @@ def statement(
         "outside": outside,
         "assigned": made_up,
         "says": [
-            *meaning(terms.neighbours, outside, list(drawn.every)),
+            *meaning(terms.neighbours, outside, list(drawn.every), bypassed=bool(_paths(terms, drawn.every))),
             *notes,
             *(says for attributes in made_up.values() for says in attributes.values()),
         ],
@@ -175,4 +203,5 @@ def invariants(constraints: Mapping[str, Sequence[Constraint]]) -> list[Invarian
 
 def _line(e: Event) -> Line:
     return FORMS[e.mechanism].line.make(universe=e.universe, level=e.level, query=e.query, units=e.units, answers=e.answers,
+                                    unit_class=None if e.unit_class == ALL else e.unit_class,
                                     parameter=e.parameter, cost=e.cost)  # fmt: skip

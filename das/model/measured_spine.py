@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from das.errors import InputError
 from das.model import chains
 from das.model.budget import ALL, UnitPath
+from das.model.codes import characters
 from das.model.cover import NOWHERE
 from das.model.frozen import Frozen
 from das.model.histogram import Histogram
@@ -138,13 +139,34 @@ class MeasuredSpine(Frozen):
         return tuple(out)
 
     @cached_property
+    def places_on(self) -> Mapping[UnitPath, int]:
+        """How many lowest units there are on each of the paths."""
+        return dict(self._ways)
+
+    @cached_property
+    def split(self) -> tuple[str, ...]:
+        """The levels at which two units may be parts of one place: their codes differ in the first digit alone
+        (:meth:`das.model.constraint.JointTotals.of_places`)."""
+        if self.alike:
+            return ()
+        rest = [characters(codes)[:, 1:] for codes in self.spine.codes[1:]]
+        return tuple(
+            lv for lv, r in zip(self.spine.levels[1:], rest, strict=True) if len(np.unique(r, axis=0)) < len(r)
+        )
+
+    @cached_property
     def paths(self) -> tuple[UnitPath, ...]:
         """The classes on the way to a lowest unit: each way that there is, once."""
+        return tuple(path for path, _ in self._ways)
+
+    @cached_property
+    def _ways(self) -> tuple[tuple[UnitPath, int], ...]:
         levels = self.spine.levels
         if self.alike:
-            return (tuple((level, ALL) for level in levels),)
+            return ((tuple((level, ALL) for level in levels), len(self.place)),)
         on_path = np.stack([self.last[d][self.spine.up(levels[-1], lv)] for d, lv in enumerate(levels)], axis=1)
-        return tuple(chains.path(levels, row) for row in np.unique(on_path, axis=0).tolist())
+        rows, counts = np.unique(on_path, axis=0, return_counts=True)
+        return tuple((chains.path(levels, row), n) for row, n in zip(rows.tolist(), counts.tolist(), strict=True))
 
     def within(self, level: str, published: Spine) -> Ints:
         """The published unit of a level that each unit of the tree's lies in, ``(units,)``; :data:`das.model.cover.NOWHERE`

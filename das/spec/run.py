@@ -96,7 +96,17 @@ class RunSpec(Part):
             exact,
             b.target,
             {u.name: u.plan.paths for u in self.universes},
+            {name: tree.places_on for name, tree in (self._trees or {}).items()},
+            self._split(),
         )
+
+    def _split(self) -> dict[str, tuple[str, ...]]:
+        """The levels at which a place may be in two units: as long as there is no tree, all below the root."""
+        if self.geography.spine == "tabulation":
+            return {}
+        if self._trees is None:
+            return {u.name: self.geography.levels[1:] for u in self.universes}
+        return {name: tree.split for name, tree in self._trees.items()}
 
     def on(self, trees: Mapping[str, MeasuredSpine]) -> RunSpec:
         """The same specification where the trees are known that the universes are measured over: their plans have the

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-import das
 from das.accounting import Composition, calibrate, curve, delta, epsilon, pure, tight, tradeoff, worst_pair
 from das.accounting.changes import changes
 from das.accounting.draws import compositions, count, record
@@ -20,10 +19,11 @@ from das.model.budget import Draw, Neighbours, Plan, UnitPath
 from das.model.ledger import Event, Ledger
 from das.model.mechanisms import DISCRETE_GAUSSIAN, GEOMETRIC
 from das.model.schema import PL94
+from das.spec import parse
 
 CONFIG = Path(__file__).parents[2] / "configs" / "pl94-2010.toml"
 BOUNDED, UNBOUNDED = Neighbours.BOUNDED, Neighbours.UNBOUNDED
-PRODUCTION = das.load_spec(CONFIG).persons.plan
+PRODUCTION = parse(CONFIG.read_text(encoding="utf-8"), where="c", overrides=["geography.spine=tabulation"]).persons.plan
 LEVELS = PRODUCTION.levels
 #: Shares of 4099 on each path, as an only child's share moves up to its parent (the 2020 production run).
 SHARES = {

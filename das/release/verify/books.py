@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from fractions import Fraction
 from pathlib import Path
 
 from das.accounting import statement as stated
 from das.accounting.document import ALTERED, NAME, Statement
 from das.errors import ReleaseError
+from das.files.release import measured_spine as tree_file
 from das.files.release import spine as spine_file
 from das.files.release import statement as privacy_statement
 from das.files.run import run_directory
 from das.files.run.ledger import LedgerFile
 from das.model.budget import Neighbours
 from das.model.ledger import Event
+from das.model.measured_spine import MeasuredSpine
 from das.model.mechanisms import MECHANISMS
 from das.release.verify.place import place
 from das.spec import RunSpec, parse
@@ -28,18 +31,30 @@ def drawn(release: Path) -> tuple[RunSpec, stated.Drawn]:
         raise ReleaseError(f"there is no {missing[0]}", where=release,
                            remedy="name the run that has the noisy measurements")  # fmt: skip
     spec = parse(run_directory.read_text(release / "spec.toml", "specification"), where=str(release / "spec.toml"))
-    spine, book = spine_file.read(release / "spine.parquet"), LedgerFile(release / "ledger.jsonl")
+    trees, book = trees_of(release, [u.name for u in spec.universes]), LedgerFile(release / "ledger.jsonl")
+    spec = spec.on(trees)
     events: dict[str, tuple[Event, ...]] = {u.name: () for u in spec.universes}
     lost: dict[str, tuple[Event, ...]] = {}
     for a in book.attempts():
         into = lost if a.digest is None else events
         into[a.universe] = (*into.get(a.universe, ()), *a.events)
     for u in spec.universes:
-        planned = [Event.of(d, u.name, spine.units(d.level), u.schema.query(d.query).answers) for d in u.plan.draws]
+        planned = [
+            Event.of(
+                d, u.name, int(trees[u.name].classes(d.level)[d.unit_class].sum()), u.schema.query(d.query).answers
+            )
+            for d in u.plan.draws
+        ]
         if list(events[u.name]) != planned or not set(lost.get(u.name, ())) <= set(planned):
             raise ReleaseError(f"the draws of {u.name} are not those of the plan in spec.toml", where=book.path,
                                remedy=ALTERED)  # fmt: skip
     return spec, stated.Drawn(events, lost)
+
+
+def trees_of(release: Path, universes: Iterable[str]) -> dict[str, MeasuredSpine]:
+    """What each universe was measured over: the release's spine, or one of its own beside the measurements."""
+    spine = spine_file.read(release / "spine.parquet")
+    return {u: tree_file.read(run_directory.nmf_folder(release, u) / tree_file.NAME, spine) for u in universes}
 
 
 def check_books(release: Path, said: Statement) -> None:
@@ -49,21 +64,30 @@ def check_books(release: Path, said: Statement) -> None:
 
 
 def _check_sums(said: Statement, path: Path) -> None:
-    """Every noise costs what its line says, and the lines add up to the totals: exactly, in fractions."""
+    """Every noise costs what its line says, and the lines of the dearest path add up to the totals: exactly, in fractions."""
     mechanism = MECHANISMS[said.mechanism]
     sensitivity = Neighbours(said.neighbours).sensitivity
-    sums: dict[str, Fraction] = {}
     for table, lines in (("ledger", said.ledger), ("spent_by_interrupted_attempts", said.lost)):
         for i, d in enumerate(lines):
             if mechanism.cost(d.parameter, sensitivity) != d.cost:
                 raise ReleaseError(f"{d.query!r} at {d.level!r}: its noise does not cost {d.cost}",
                                    where=place(path, (table, i, mechanism.currency)), remedy=ALTERED)  # fmt: skip
-            for part in (d.universe, "total"):
-                sums[part] = sums.get(part, Fraction(0)) + d.cost
+    sums = {u: _dearest(said, u, path) for u in dict.fromkeys(d.universe for d in said.every)}
+    sums["total"] = sum(sums.values(), Fraction(0))
     for universe, total in said.totals.items():
         if total != sums.get(universe):
             raise ReleaseError(f"the total of {universe!r} is given as {total}, the lines add up to {sums.get(universe)}",
                                where=place(path, (mechanism.currency, universe)), remedy=ALTERED)  # fmt: skip
+
+
+def _dearest(said: Statement, universe: str, path: Path) -> Fraction:
+    """The sum of the lines on the dearest path of a universe."""
+    lines = [d for d in said.every if d.universe == universe]
+    paths = said.paths_of(universe, lines)
+    if stray := [d for d in lines if not any(d.place in p for p in paths)]:
+        raise ReleaseError(f"{stray[0].query!r} of class {stray[0].unit_class!r} at {stray[0].level!r} is on none of the paths "
+                           "that are stated", where=path, remedy=ALTERED)  # fmt: skip
+    return max(sum((d.cost for d in lines if d.place in p), Fraction(0)) for p in paths)
 
 
 def _check_ledger(said: Statement, release: Path) -> None:
@@ -71,7 +95,7 @@ def _check_ledger(said: Statement, release: Path) -> None:
     attempts = LedgerFile(release / "ledger.jsonl").attempts()
     events = [e for a in attempts for e in a.events]
     made, here = (
-        Counter((d.universe, d.level, d.query, d.cost, d.parameter, d.units, d.answers) for d in lines)
+        Counter((d.universe, d.level, d.query, d.cost, d.parameter, d.units, d.answers, d.place) for d in lines)
         for lines in (events, said.every)
     )
     if odd := [*(made - here), *(here - made)]:

@@ -11,36 +11,31 @@ import numpy as np
 from das.accounting.document import ALTERED, ForeignLine, Line
 from das.errors import ReleaseError
 from das.files.measurements.nmf_reader import NmfReader
-from das.files.release import measured_spine as tree_file
-from das.files.release import spine as spine_file
 from das.files.run import run_directory
+from das.model.budget import ALL
+from das.model.measured_spine import MeasuredSpine
 from das.model.mechanism import Mechanism
-from das.model.spine import Spine
+from das.release.verify.books import trees_of
 
 
 def check_files(release: Path, mechanism: Mechanism, lines: Sequence[Line | ForeignLine]) -> None:
     """Raises :class:`ReleaseError` at the first difference."""
-    spine = spine_file.read(release / "spine.parquet")
-    readers = {u: _reader(run_directory.nmf_folder(release, u), spine) for u in {d.universe for d in lines}}
+    trees = trees_of(release, dict.fromkeys(d.universe for d in lines))
+    readers = {u: NmfReader(run_directory.nmf_folder(release, u), t.spine, t.measured) for u, t in trees.items()}
     for universe, reader in readers.items():
-        for level in spine.levels:
+        for level in reader.spine.levels:
             said = {d.query for d in lines if (d.universe, d.level) == (universe, level)}
             if odd := said ^ set(reader.queries(level)):
                 raise ReleaseError(f"{sorted(odd)[0]!r} is in the files or in the statement, not in both",
                                    where=f"{reader.root}, {level}", remedy=ALTERED)  # fmt: skip
     for line in lines:
-        _check_line(_Expected.of(line, mechanism), readers[line.universe])
-
-
-def _reader(folder: Path, published: Spine) -> NmfReader:
-    tree = tree_file.read(folder / tree_file.NAME, published)
-    return NmfReader(folder, tree.spine, tree.measured)
+        _check_line(_Expected.of(line, mechanism), readers[line.universe], trees[line.universe])
 
 
 @dataclass(frozen=True)
 class _Expected:
-    """What the files must hold of one query at one level: ``measured`` of ``units`` units, each with ``answers``
-    answers and a variance from ``least`` to ``most``."""
+    """What the files must hold of one query at one level: ``measured`` of ``units`` units, which are those of a class or, of
+    another publisher's, of the whole level, each with ``answers`` answers and a variance from ``least`` to ``most``."""
 
     level: str
     query: str
@@ -49,6 +44,7 @@ class _Expected:
     answers: int
     least: float
     most: float
+    unit_class: str | None = None
 
     @staticmethod
     def of(line: Line | ForeignLine, mechanism: Mechanism) -> _Expected:
@@ -56,20 +52,27 @@ class _Expected:
             v = line.variance
             return _Expected(line.level, line.query, line.units, line.of_units, line.answers, v.least, v.most)
         variance = max(mechanism.variance(line.parameter), float(np.finfo(np.float32).tiny))
-        return _Expected(line.level, line.query, line.units, line.units, line.answers, variance, variance)
+        return _Expected(
+            line.level, line.query, line.units, line.units, line.answers, variance, variance, line.place[1]
+        )
 
 
-def _check_line(said: _Expected, reader: NmfReader) -> None:
+def _check_line(said: _Expected, reader: NmfReader, tree: MeasuredSpine) -> None:
+    """Every unit of its class in the tree has the variance of the line, and there are as many as it says."""
     where = f"{reader.root}, {said.level}, {said.query}"
-    if (units := reader.spine.units(said.level)) != said.units:
-        raise ReleaseError(f"{units} units, the statement says {said.units}", where=where, remedy=ALTERED)
+    of_class = np.full(tree.spine.units(said.level), True)
+    if said.unit_class is not None:
+        of_class = tree.classes(said.level).get(said.unit_class, ~of_class)
+    if (units := int(of_class.sum())) != said.units:
+        kind = "" if said.unit_class in (None, ALL) else f" of class {said.unit_class!r}"
+        raise ReleaseError(f"{units} units{kind}, the statement says {said.units}", where=where, remedy=ALTERED)
     measured = 0
     for start, stop in reader.spine.batches(said.level, said.answers):
         m = reader.read(said.level, said.query, start, stop)
         if m.values.shape[1] != said.answers:
             raise ReleaseError(f"{m.values.shape[1]} answers, the statement says {said.answers}", where=where,
                                remedy=ALTERED)  # fmt: skip
-        there = np.isfinite(m.variance)
+        there = np.isfinite(m.variance) & of_class[start:stop]
         measured += int(there.sum())
         odd = there & ((m.variance < said.least * (1 - 1e-5)) | (m.variance > said.most * (1 + 1e-5)))
         if odd.any():

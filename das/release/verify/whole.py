@@ -17,7 +17,7 @@ from das.files.run import run_directory
 from das.model.mechanisms import MECHANISMS
 from das.noise import entropy
 from das.release import dictionary
-from das.release.verify.books import check_books, drawn
+from das.release.verify.books import check_books, drawn, trees_of
 from das.release.verify.differences import differences
 from das.release.verify.measured import check_files
 from das.release.verify.place import place
@@ -81,13 +81,17 @@ def _source(spec: RunSpec) -> entropy.Entropy:
 
 def _check_constraints(release: Path, spec: RunSpec, said: Statement) -> None:
     """The constraints that the statement lists are those of the files."""
-    spine = spine_file.read(release / "spine.parquet")
+    trees = trees_of(release, [u.name for u in spec.universes])
     listed = {(c.universe, c.level, c.constraint, c.sign) for c in said.outside}
     there = {
         (u.name, level, name, sign)
         for u in spec.universes
-        for level in spine.levels
-        for name, (sign, _) in NmfReader(run_directory.nmf_folder(release, u.name), spine).constraints(level).items()
+        for level in spec.geography.levels
+        for name, (sign, _) in NmfReader(
+            run_directory.nmf_folder(release, u.name), trees[u.name].spine, trees[u.name].measured
+        )
+        .constraints(level)
+        .items()
     }
     for odd in sorted(listed ^ there):
         where = release / NAME if odd in listed else run_directory.nmf_folder(release, odd[0])
