@@ -1,0 +1,83 @@
+"""An optimised release and its measurement files alone, as the Bureau publishes them: the same estimates, bit for bit.
+
+Nothing of what a release knows is there but geocodes: no specification, no tree, no rows of units that were not measured, a
+folder for each branch of a state, and what both branches hold together as a constraint of each.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from das import spec as specification
+from das.engine import InProcess, Silent
+from das.files.measurements.published_layout import convert
+from das.files.run.run_directory import nmf_folder
+from das.model.histogram import Histogram
+from das.model.spine import Spine
+from das.release.post import Opened, estimate, open_release
+from tests.worlds import Worlds
+
+
+@pytest.fixture(scope="module")
+def release(worlds: Worlds) -> Path:
+    """Of three states, two of which have American Indian areas; no tract is measured, and hardly a block group."""
+    return worlds.run("run.seed=1", "geography.spine=optimized", data="three thousand") / "release"
+
+
+def as_published(release: Path, universe: str, out: Path) -> Path:
+    """The folders of the levels of one universe, and nothing beside them."""
+    for folder in nmf_folder(release, universe).glob("*.parquet"):
+        if folder.is_dir():
+            shutil.copytree(folder, out / folder.name)
+    return out
+
+
+def estimates(opened: Opened, universe: str, method: str) -> Mapping[str, Histogram]:
+    text = specification.dump(opened.spec)
+    opened = opened.changed(specification.of_release(text, where="", overrides=[f"estimation.method={method}"]))
+    (here,) = [u for u in opened.after.universes if u.name == universe]
+    return estimate(opened, here, InProcess(), Silent()).histograms
+
+
+@pytest.mark.parametrize("method", ["topdown", "full-information"])
+@pytest.mark.parametrize("universe", ["persons", "housing"])
+def test_the_measurements_alone_give_the_same_estimates(
+    release: Path, tmp_path: Path, universe: str, method: str
+) -> None:
+    ours = open_release(release)
+    (own,) = [u for u in ours.after.universes if u.name == universe]
+    tree = ours.tree(own)
+    assert tree.spine.geocodes("State").tolist() == ["034", "036", "042", "134", "136"]
+    assert not tree.measured("Tract").any()
+    convert(as_published(release, universe, tmp_path / "nmf"), tmp_path / "release")
+    theirs = open_release(tmp_path / "release")
+    one, other = estimates(ours, universe, method), estimates(theirs, theirs.after.universes[0].name, method)
+    assert [lv for lv in one if lv not in other] == ["Tract"]  # nothing tells of it: each is a county's only child
+    for level, h in other.items():
+        assert_same(tree.spine, one[level], theirs.spine, h, level)
+        if level != "US":
+            there = theirs.tree(theirs.after.universes[0]).measured(level)
+            assert np.array_equal(there, tree.measured(level)), level
+
+
+def assert_same(spine: Spine, one: Histogram, their_spine: Spine, other: Histogram, level: str) -> None:
+    """The same units in the same order, whatever the root is called, and the same counts."""
+    if level != spine.levels[0]:
+        assert np.array_equal(spine.geocodes(level), their_spine.geocodes(level))
+    assert one.same_as(other), level
+
+
+def test_rows_are_in_folders_of_branches_and_states_and_of_measured_units_alone(release: Path) -> None:
+    opened = open_release(release)
+    for u in opened.after.universes:
+        root, tree = nmf_folder(release, u.name), opened.tree(u)
+        assert not (root / "Tract.parquet").exists()
+        for level in ("State", "County", "Block_Group", "Block"):
+            state = tree.spine.geocodes("State")[tree.spine.up(level, "State")]
+            folders = {p.name for p in (root / f"{level}.parquet" / "DPQuery").iterdir()}
+            assert folders == {f"State={s}" for s in state[tree.measured(level)]}
