@@ -52,7 +52,7 @@ class Geocodes:
         state = list(levels).index("State")
         if len(np.unique(np.strings.str_len(own[state]))) > 1:
             raise InputError("codes of states have different lengths", where="geography.spine",
-                             remedy="an optimised spine needs codes of one length")  # fmt: skip
+                             remedy="give them codes of one length, such as 01 and 02")  # fmt: skip
         out = [*own[:state], np.strings.add(np.where(branch, b"1", b"0"), own[state])]
         for depth in range(state + 1, len(levels) - 1):
             above, tail = out[-1][parent[depth]], self._tail(levels, own, parent, depth)

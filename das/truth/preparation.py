@@ -79,7 +79,8 @@ def prepare(spec: RunSpec, paths: Sequence[Path], stages: Stages, progress: Prog
         fields, names = extract.blocks.fields, extract.blocks.names
         areas = off_spine(fields, spine.levels, unit, spine.units(spine.levels[-1]), names)
         areas = (*(a for a in areas if a.kind not in {x.kind for x in lists.values()}), *lists.values())
-    return Prepared(spine, counted, trees, measured, constraints, sources, extract.notes, areas,
+    notes = (*extract.notes, *_of_the_tree(spec, extract.blocks))
+    return Prepared(spine, counted, trees, measured, constraints, sources, notes, areas,
                     {spec.persons.name: extract.assigned})  # fmt: skip
 
 
@@ -98,12 +99,30 @@ def _extract(spec: RunSpec, paths: Sequence[Path], progress: Progress) -> Extrac
                 progress=progress)  # fmt: skip
 
 
+def _of_the_tree(spec: RunSpec, blocks: Blocks) -> tuple[str, ...]:
+    """What the privacy statement says of trees that are not the published one: they are published, too."""
+    if spec.geography.spine == "tabulation":
+        return ()
+    known = _known(spec, blocks)
+    of = [*["which blocks have a housing unit or a facility of group quarters"] * (known.housing_units and known.group_quarters),
+          *["which types of facilities are in each"] * known.group_quarters]  # fmt: skip
+    tells = f", and of what the bounds on dwellings publish exactly: {', and '.join(of)}" if of else ""
+    return (f"What is measured stands on trees of their own (spine.parquet beside the measurements). They are made of public "
+            f"geography{tells}. Nothing else of the records enters them, and data sets that are called neighbours agree on them.",)  # fmt: skip
+
+
+def _known(spec: RunSpec, blocks: Blocks) -> Exact:
+    """What is published exactly of structures: nothing where the input does not say, or the persons have no dwelling."""
+    said = blocks.structures is not None and spec.persons.schema.dwelling is not None
+    return spec.persons.exact if said else Exact()
+
+
 def trees_of(
     spec: RunSpec, blocks: Blocks, spine: Spine, unit: NDArray[np.int64], lists: Mapping[str, Areas]
 ) -> dict[str, MeasuredSpine]:
     """What the units of each universe are measured over. Facilities divide the block groups of those who live in them. The
     trees rest on structures where these are published exactly, which bounds on the persons' dwellings do."""
-    g, known = spec.geography, spec.persons.exact if spec.persons.schema.dwelling is not None else Exact()
+    g, known = spec.geography, _known(spec, blocks)
     if g.spine == "tabulation":
         return {u.name: MeasuredSpine.of(spine) for u in spec.universes}
     rule = optimized.Rule(

@@ -83,4 +83,9 @@ def test_a_tree_rests_on_structures_only_where_these_are_published(worlds: World
         p = prepared(spec_of(*changes), data)
         assert len(p.trees["persons"].place) == p.spine.units("Block")
         assert len(p.trees["housing"].place) == p.spine.units("Block")
-    assert len(prepared(spec_of(), data).trees["persons"].place) < p.spine.units("Block")
+        assert "which blocks" not in p.notes[-1]
+    p = prepared(spec_of(), data)
+    assert len(p.trees["persons"].place) < p.spine.units("Block")
+    assert "which blocks have a housing unit or a facility of group quarters, and which types" in p.notes[-1]
+    tabulation = prepared(spec_of("geography.spine=tabulation"), data)
+    assert tabulation.notes == p.notes[:-1]
