@@ -31,7 +31,7 @@ from das.model.universe import Universe
 from das.release.intervals import Intervals
 from das.release.page import exact_queries
 from das.release.post import Opened, open_release
-from das.release.table_noise import variances
+from das.release.table_noise import TableNoise
 from das.tables import Table
 from das.tables import of as tables_of
 
@@ -112,7 +112,7 @@ def tables(
 #: What error to expect of areas across the levels.
 NOISE = (
     "{at}: sums of the published counts of {lowest}. NOISE_SE is the standard error of '{first}', the first column of {table}, "
-    "as it was measured, added up from the largest whole units (--noise: of every column); published counts, which agree with "
+    "as it was measured, added up from the largest whole units that were measured (--noise: of every column); published counts, which agree with "
     "every level, are usually closer."
 )
 
@@ -134,17 +134,14 @@ def _places(
     release: Opened, at: str, areas: Areas | None, universe: Universe, table: Table, *, noise: bool
 ) -> PlaceColumns:
     """The rows of a table, with the noise of its first column beside areas, and with ``noise`` that of every column."""
-    levels = release.spine.levels
     if areas is None and not noise:
         return PlaceColumns.of_level(release.spine, at)
-    said = statement.read(release.folder)
-    variance = variances(universe, table, levels, exact_queries(said, universe.name, levels))
+    exact = exact_queries(statement.read(release.folder), universe.name, release.spine.levels)
+    known = TableNoise.of(universe, table, release.tree(universe), release.spine, exact)
     if areas is None:
-        places = PlaceColumns.of_level(release.spine, at)
-        each = np.tile(variance[levels.index(at)], (len(places.codes), 1))
+        places, each = PlaceColumns.of_level(release.spine, at), known.of_level(at)
     else:
-        wanted = variance if noise else variance[:, :1]
-        each = np.stack([areas.noise(release.spine, column.tolist()) for column in wanted.T], axis=1)
+        each = known.of_areas(areas, len(table.columns) if noise else 1)
         places = PlaceColumns.of_areas(areas, each[:, 0])
     return places.with_noise(table.columns, each) if noise else places
 

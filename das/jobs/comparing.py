@@ -35,7 +35,8 @@ class Two(Closed):
 
 
 def compare_two(a: Path, b: Path, truth: Path | None = None) -> Two:
-    """``a`` and ``b`` are runs or releases of one tree and schema. The truth is that of the run ``truth``, else of
+    """``a`` and ``b`` are runs or releases of the same published spine and schema, whatever they were measured over: what is
+    compared are published counts. The truth is that of the run ``truth``, else of
     ``a`` or ``b`` if one of them has a confidential part.
 
     Raises:
@@ -58,7 +59,8 @@ def compare_two(a: Path, b: Path, truth: Path | None = None) -> Two:
         if u.name not in shared:
             continue
         x, y = counts[one.folder][u.name], counts[other.folder][u.name]
-        queries = {level: [n.query for n in u.noise if n.level == level] for level in one.spine.levels}
+        draws = [*u.draws, *other.after.universe(u.name).draws]
+        queries = {level: [n.query for n in draws if n.level == level] for level in one.spine.levels}
         if known is None:
             rows[u.name] = list(differences(x, y, one.spine, u.schema, queries))
         else:

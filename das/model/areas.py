@@ -12,6 +12,7 @@ from das.errors import InputError
 from das.model.codes import Codes, encoded
 from das.model.frozen import Frozen
 from das.model.histogram import Histogram
+from das.model.measured_spine import MeasuredSpine
 from das.model.names import Names, blank
 from das.model.spine import Spine
 
@@ -91,23 +92,26 @@ class Areas(Frozen):
         at = first + np.arange(len(first))
         return Histogram.of(len(self), h.cells, np.repeat(self.area, size), h.cell[at], h.count[at])
 
-    def noise(self, spine: Spine, variance: Sequence[float]) -> NDArray[np.float64]:
+    def noise(self, tree: MeasuredSpine, variance: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
         """The variance of each area's total, added up from measured totals of whole units that make it up: of those sums
-        the one with the least noise. ``variance`` is that of the measured total of one unit by level, root first,
-        infinite where none is measured.
+        the one with the least noise. ``variance`` is that of the measured total of each unit of the tree that was
+        measured, by level, root first, infinite where it was not. Where the tree has no unit, nobody is.
 
         From the lowest level up, a unit that lies wholly in the area costs the lesser of its own variance and the sum of
         its parts'.
         """
-        area, unit = self.area, self.unit
-        cost, whole = np.full(len(unit), float(variance[-1])), np.ones(len(unit), dtype=bool)
+        spine, at = tree.spine, np.full(max(int(self.unit.max()), int(tree.place.max())) + 1, -1)
+        at[tree.place] = np.arange(len(tree.place))
+        there = at[self.unit] >= 0
+        area, unit = self.area[there], at[self.unit[there]]
+        cost, whole = variance[-1][unit], np.ones(len(unit), dtype=bool)
         for depth in range(len(spine) - 1, 0, -1):
             children = np.diff(spine.children(spine.levels[depth]))
             pairs, at = np.unique(area * len(children) + spine.parent[depth][unit], return_inverse=True)
             area, unit = pairs // len(children), pairs % len(children)
             cost = np.bincount(at, weights=cost)
             whole = np.bincount(at, weights=whole) == children[unit]
-            cost = np.where(whole, np.minimum(cost, variance[depth - 1]), cost)
+            cost = np.where(whole, np.minimum(cost, variance[depth - 1][unit]), cost)
         out = np.zeros(len(self))
         np.add.at(out, area, cost)
         return out

@@ -179,6 +179,18 @@ class MeasuredSpine(Frozen):
         low, high = np.minimum.reduceat(home, first), np.maximum.reduceat(home, first)
         return np.where(low == high, low, NOWHERE)
 
+    def whole(self, level: str, of: str, published: Spine) -> NDArray[np.bool_]:
+        """The units of a level that are made up of whole published units of the level ``of``, ``(units,)``: a county in two
+        branches makes up neither of its two units."""
+        out = np.ones(self.spine.units(level), dtype=bool)
+        if self.alike:
+            return out
+        here = self.spine.up(self.spine.levels[-1], level)
+        home, places = published.up(published.levels[-1], of)[self.place], published.units(of)
+        unit, place = np.divmod(np.unique(here * places + home), places)
+        out[unit[np.bincount(place)[place] > 1]] = False
+        return out
+
     def published(self, lowest: Histogram, places: int) -> Histogram:
         """A histogram of the lowest units as one of the ``places`` of the published spine: nobody is where the tree has no
         unit."""

@@ -79,6 +79,11 @@ class Universe(Frozen):
         return self.publication.tables + self.own_tables
 
     @property
+    def draws(self) -> tuple[QueryNoise, ...]:
+        """The noise of all classes of units; that of :attr:`noise` where nobody says how they differ."""
+        return self.noise
+
+    @property
     def wide(self) -> float:
         """Standard errors that a margin at 95 % has, for sums of any of its noise."""
         return max((n.mechanism.wide for n in self.noise), default=0.0)
@@ -99,6 +104,10 @@ class Planned(Universe):
     def __post_init__(self) -> None:
         usual = self.usual or self.plan.paths[0]
         object.__setattr__(self, "noise", tuple(d for d in self.plan.draws if d.place in usual))
+
+    @property
+    def draws(self) -> tuple[QueryNoise, ...]:
+        return self.plan.draws
 
     def on(self, tree: MeasuredSpine) -> Planned:
         """The same with the classes and paths that a tree has."""

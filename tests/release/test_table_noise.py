@@ -6,16 +6,22 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from das.model import chains
 from das.model.allocation import Allocation
+from das.model.areas import Areas
 from das.model.budget import Neighbours, Plan
 from das.model.kinds import HOUSING, PERSONS
+from das.model.measured_spine import MeasuredSpine
 from das.model.mechanisms import DISCRETE_GAUSSIAN
 from das.model.query import Query
 from das.model.schema import H1, PL94, Attribute, Schema
-from das.model.universe import Planned
-from das.release.table_noise import variances
+from das.model.spine import Spine
+from das.model.universe import Planned, Universe
+from das.release.table_noise import TableNoise
 from das.tables import Table, published
 
 TOY = Schema("toy", (Attribute("sex", ("male", "female")), Attribute("age", ("young", "middle", "old"))))
@@ -26,6 +32,13 @@ def universe(schema: Schema, queries: dict[str, Fraction]) -> Planned:
     shares = Allocation({"A": HALF, "B": HALF}, {"A": queries, "B": queries})
     plan = Plan.of(Fraction(1, 50), DISCRETE_GAUSSIAN, Neighbours.BOUNDED, shares)
     return Planned(PERSONS, schema, plan=plan)
+
+
+def variances(u: Universe, t: Table, levels: list[str], exact: dict[str, tuple[str, ...]]) -> NDArray[np.float64]:
+    """Of one unit of each level, one below the other, measured as it is published."""
+    spine = Spine(tuple(levels), tuple(np.array([x]) for x in levels), tuple(np.zeros(1, int) for _ in levels))
+    noise = TableNoise.of(u, t, MeasuredSpine.of(spine), spine, exact)
+    return np.concatenate([noise.of_level(level) for level in levels])
 
 
 def table(name: str) -> Table:
@@ -73,3 +86,67 @@ def test_no_better_than_the_best_linear_estimate() -> None:
 def tells(query: Query, inside: NDArray[np.float64]) -> bool:
     """Whether no answer has cells inside and outside."""
     return not (query.answer(inside) * query.answer(1 - inside)).any()
+
+
+LEVELS = ("Country", "Town", "Quarter", "Block")
+
+
+def tree(rng: np.random.Generator, blocks: int) -> Spine:
+    """Blocks in random runs, and these in runs: often of one."""
+    codes, parents, number = [np.array([f"b{i:02}" for i in range(blocks)])], [], blocks
+    for name in "qt":
+        starts = rng.random(number) < 0.5
+        starts[0] = True
+        parents.insert(0, np.cumsum(starts) - 1)
+        number = int(starts.sum())
+        codes.insert(0, np.array([f"{name}{i:02}" for i in range(number)]))
+    parents.insert(0, np.zeros(number, int))
+    return Spine(LEVELS, (np.array(["c"]), *codes), (np.zeros(1, int), *parents))
+
+
+@given(st.integers(0, 10_000))
+def test_published_units_and_areas_are_sums_over_the_units_that_were_measured(seed: int) -> None:
+    """Against sets of blocks: two trees of the same blocks, some of which one lacks; only children bypassed; totals
+    exact down to some level of the other, or nowhere."""
+    rng = np.random.default_rng(seed)
+    blocks = int(rng.integers(2, 9))
+    published = tree(rng, blocks)
+    place = rng.permutation(blocks)[: int(rng.integers(1, blocks + 1))]
+    measured = MeasuredSpine.bypassed(tree(rng, len(place)), place)
+    shares = Allocation(dict.fromkeys(LEVELS, Fraction(1, 4)), {lv: {"total": Fraction(1)} for lv in LEVELS})
+    plan = Plan.of(Fraction(4), DISCRETE_GAUSSIAN, Neighbours.BOUNDED, shares,
+                   chains.classes(LEVELS, measured.paths), measured.paths)  # fmt: skip
+    depth = int(rng.integers(-1, 4))  # of the totals that are exact
+    exact = {level: ("total",) if at <= depth else () for at, level in enumerate(LEVELS)}
+    noise = TableNoise.of(
+        Planned(PERSONS, PL94, plan=plan, usual=measured.usual), table("P1"), measured, published, exact
+    )
+
+    def within(spine: Spine, at: int, number: NDArray[np.int64]) -> list[set[int]]:
+        up = spine.up(LEVELS[-1], LEVELS[at])
+        return [set(number[up == u].tolist()) for u in range(len(spine.codes[at]))]
+
+    held = [within(measured.spine, at, place) for at in range(4)]
+    there = [[b & set(place.tolist()) for b in within(published, at, np.arange(blocks))] for at in range(4)]
+
+    def own(at: int, unit: int) -> float:
+        if at <= depth and all(not (p & held[at][unit]) or p <= held[at][unit] for p in there[depth]):
+            return 0.0
+        (name,) = (n for n, where in measured.classes(LEVELS[at]).items() if where[unit])
+        return next((d.variance for d in plan.of_class(LEVELS[at], name)), np.inf)
+
+    def cost(area: set[int], least: bool, at: int = 0, unit: int = 0) -> float:
+        parts = np.flatnonzero(measured.spine.parent[at + 1] == unit) if at < 3 else []
+        below = sum(cost(area, least, at + 1, int(u)) for u in parts)
+        if held[at][unit] <= area:
+            return min(own(at, unit), below) if least and at < 3 else own(at, unit)
+        return below
+
+    for at, level in enumerate(LEVELS):
+        each = [0.0 if at <= depth else cost(area, False) for area in there[at]]
+        assert noise.of_level(level)[:, 0] == pytest.approx(each)
+    inside = rng.random((3, blocks)) < 0.6
+    inside[:, 0] = True
+    areas = Areas("Ward", np.array(["a", "b", "c"]), *np.nonzero(inside))
+    each = [cost(set(np.flatnonzero(x).tolist()), True) for x in inside]
+    assert noise.of_areas(areas, 1)[:, 0] == pytest.approx(each)
