@@ -41,7 +41,15 @@ if TYPE_CHECKING:
     from das.model.budget import Plan
     from das.model.schema import Schema
     from das.model.spine import Spine
-    from das.reading import read_errors, read_estimates, read_intervals, read_microdata, read_nmf, read_tables
+    from das.reading import (
+        read_areas,
+        read_errors,
+        read_estimates,
+        read_intervals,
+        read_microdata,
+        read_nmf,
+        read_tables,
+    )
     from das.release.estimating import Outcome
     from das.spec import RunSpec
 
@@ -58,6 +66,7 @@ __all__ = [
     "full_information",
     "load_spec",
     "measure",
+    "read_areas",
     "read_errors",
     "read_estimates",
     "read_intervals",
@@ -81,6 +90,7 @@ _LATE = {
     "epsilon": "das.accounting",
     "full_information": "das.arrays.estimating",
     "measure": "das.arrays.measuring",
+    "read_areas": "das.reading",
     "read_errors": "das.reading",
     "read_estimates": "das.reading",
     "read_intervals": "das.reading",

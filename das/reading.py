@@ -15,6 +15,7 @@ from das import frames
 from das.errors import InputError, ReleaseError
 from das.files.measurements import frame as nmf_frame
 from das.files.microdata import reading as microdata_reading
+from das.files.readers import area_list
 from das.files.release import spine as spine_file
 from das.files.release import table_export
 from das.files.release import tables as published_tables
@@ -30,7 +31,8 @@ from das.model.schema import Schema
 from das.model.spelling import named, product
 from das.model.spine import Spine
 from das.model.universe import Universe
-from das.release import dictionary
+from das.release import area_counts, dictionary
+from das.release.area_counts import COVERAGE
 from das.release.intervals import Intervals
 from das.release.post import Opened, open_release
 from das.spec import of_release
@@ -128,6 +130,33 @@ def read_intervals(path: Path | str, table: str | None = None, level: str | None
                 for n, s in (("low", -1), ("high", 1))}  # fmt: skip
         parts.append(_long(release, here, at, rows.codes, {"value": rows.values} | ends))
     return pd.concat(parts, ignore_index=True)
+
+
+def read_areas(
+    path: Path | str,
+    blocks: Path | str | None = None,
+    *,
+    kind: str | None = None,
+    statistics: Sequence[str] = (),
+    coverage: float = COVERAGE,
+) -> pd.DataFrame:
+    """Counts of areas of blocks, a row for each area and statistic: ``value`` as published, the unbiased ``estimate`` from all
+    measurements with its ``standard_error``, and ``low`` and ``high`` of the interval about it, which holds the true count
+    with probability ``coverage``; missing where nothing measured of blocks tells the count.
+
+    ``blocks`` is a file ``area,block``, or a block-assignment file of the Bureau; ``kind`` names areas that the release
+    knows, such as ``"Place"``. ``statistics`` are tables (``"P2"``), columns (``"P0020002"``) or queries, as of `das area`;
+    without any, the total of each universe.
+    """
+    release = opened(path)
+    if isinstance(statistics, str):
+        raise InputError("statistics are a list of texts", where="read_areas", remedy=f"write [{statistics!r}]")
+    areas = area_list.chosen(None if blocks is None else Path(blocks), kind, release.areas(), release.spine)
+    rows = area_counts.counts(release, areas, area_counts.statistics(release, statistics), coverage).rows()
+    frame = pd.DataFrame([asdict(r) for r in rows]).astype(
+        {"low": "Int64", "high": "Int64", "estimate": float, "standard_error": float}
+    )
+    return frame if release.after.private else frame.assign(**{COLUMN: CELL})
 
 
 def read_estimates(

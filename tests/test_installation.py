@@ -103,6 +103,7 @@ def test_the_names_of_the_package() -> None:
         "Schema", "Spine", "Plan", "count", "measure", "epsilon",
         "Noisy", "bounds", "topdown", "full_information", "Estimator",
         "read_nmf", "read_noisy", "read_microdata", "read_tables", "read_errors", "read_estimates", "read_intervals",
+        "read_areas",
     }  # fmt: skip
     for name in das.__all__:
         assert getattr(das, name) is not None

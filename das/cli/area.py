@@ -17,7 +17,6 @@ from das.files.readers import area_list
 from das.files.run.run_directory import release_of
 from das.model.area_rows import AreaRow
 from das.model.areas import Areas
-from das.model.spelling import named
 from das.release import area_page
 from das.release.area_counts import COVERAGE, counts, statistics
 from das.release.post import Opened, open_release
@@ -53,8 +52,8 @@ def area(
     other published count.
     """
     opened = open_release(release_of(release))
-    _check_form(out)
-    areas = _areas(opened, listed, kind)
+    _check_out(out, listed)
+    areas = area_list.chosen(listed, kind, opened.areas(), opened.spine)
     if as_plan:
         areas.check_partition(opened.spine)
     page = out is not None and out.suffix == ".html"
@@ -75,17 +74,6 @@ def area(
     if out is not None and not as_json:
         warn(private)
         click.echo(f"written: {out} ({len(areas):,} areas)")
-
-
-def _areas(release: Opened, listed: Path | None, kind: str | None) -> Areas:
-    if (listed is None) == (kind is None):
-        known = ", ".join(a.kind for a in release.areas()) or "none"
-        raise UserError("areas are named by a list of their blocks, or by their kind", where="--blocks, --kind",
-                        remedy=f"give one of both; this release knows the kinds: {known}")  # fmt: skip
-    if listed is not None:
-        return area_list.read(listed, release.spine)
-    known_kinds = {a.kind: a for a in release.areas()}
-    return known_kinds[named(str(kind), list(known_kinds), "kind of area", "--kind")]
 
 
 def _said(release: Opened, areas: Areas) -> None:
@@ -113,9 +101,11 @@ def _number(value: float | None) -> str:
     return "–" if value is None else f"{value:,.1f}"
 
 
-def _check_form(out: Path | None) -> None:
+def _check_out(out: Path | None, listed: Path | None) -> None:
     if out is None:
         return
+    if listed is not None and out.resolve() == listed.resolve():
+        raise UserError("this is the list of blocks itself", where=out, remedy="choose another --out")
     if out.suffix.removeprefix(".") not in (forms := (*area_rows.FORMATS, "html")):
         raise UserError(f"{out.suffix!r} is none of the formats {', '.join(forms)}", where=out,
                         remedy="end the name in one of them")  # fmt: skip

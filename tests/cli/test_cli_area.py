@@ -10,8 +10,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from das import tables
+from das import read_areas, tables
 from das.cli import main
+from das.errors import InputError
 from das.estimate.collapse import collapse
 from das.files.microdata import reading as microdata
 from das.release.post import Opened, open_release
@@ -139,6 +140,7 @@ BAD = {
     "a header alone": ("area,block\n", (), "no records"),
     "a plan with two districts for a block": ("area,block\nx,{0}\ny,{0}\n", ("--plan",), "more) is in no area"),
     "another format": ("area,block\nx,{0}\n", ("--out", "{folder}/o.xlsx"), "none of the formats"),
+    "the list itself": ("area,block\nx,{0}\n", ("--out", "{folder}/list.csv"), "the list of blocks itself"),
     "no folder": ("area,block\nx,{0}\n", ("--out", "{folder}/none/o.csv"), "no such folder"),
     "no such statistic": ("area,block\nx,{0}\n", ("--statistics", "P9"), "no table, column or query 'P9'"),
     "no such universe": ("area,block\nx,{0}\n", ("--statistics", "dogs:total"), "no universe 'dogs'"),
@@ -181,3 +183,13 @@ def test_a_plan_has_each_block_in_one_district(das: Das, run: Path, opened: Open
     short = listed(tmp_path / "short.csv", pairs[3:])
     code, _, err = das(run, "--blocks", short, "--plan")
     assert (code, f"Block {pairs[0][1]} (and 2 more) is in no area" in err) == (2, True)
+
+
+def test_python_reads_the_same(das: Das, run: Path) -> None:
+    frame = read_areas(run, kind="Place", statistics=["P0010001", "housing:H1"], coverage=0.8)
+    said = json.loads(das(run, "--kind", "Place", "--statistics", "P0010001", "--statistics", "housing:H1", "--coverage", "0.8",
+                          "--json")[1])["rows"]  # fmt: skip
+    assert frame["NOT PRIVATE"].eq("seeded").all()
+    assert frame.drop(columns="NOT PRIVATE").to_dict("records") == said
+    with pytest.raises(InputError, match="a list of texts"):
+        read_areas(run, kind="Place", statistics="P1")

@@ -16,6 +16,7 @@ from das.files import codes as texts
 from das.files.readers.source import DelimitedFormat, batches, members
 from das.model.areas import Areas
 from das.model.codes import Codes
+from das.model.spelling import named
 from das.model.spine import Spine
 
 #: Columns of a list that name the unit, and those that make up the area's code in block-assignment files.
@@ -69,6 +70,19 @@ def read(path: Path, spine: Spine) -> Areas:
             "list it once",
         )
     return Areas(path.name.split(".")[0], codes, area.astype(np.int64), at[inside])
+
+
+def chosen(blocks: Path | None, kind: str | None, known: Sequence[Areas], spine: Spine) -> Areas:
+    """Areas by the file of a list of their blocks, or by their kind among those that are ``known``. Raises
+    :class:`InputError`."""
+    if (blocks is None) == (kind is None):
+        kinds = ", ".join(a.kind for a in known) or "none"
+        raise InputError("areas are named by a list of their blocks, or by their kind", where="--blocks, --kind",
+                         remedy=f"give one of both; this release knows the kinds: {kinds}")  # fmt: skip
+    if blocks is not None:
+        return read(blocks, spine)
+    by_kind = {a.kind: a for a in known}
+    return by_kind[named(str(kind), list(by_kind), "kind of area", "--kind")]
 
 
 def _refuse(path: Path, lines: NDArray[np.intp], what: str, remedy: str) -> NoReturn:
