@@ -114,6 +114,13 @@ def test_joint_totals_are_met_whatever_the_noise(seed: int, schema: Schema, nois
     release, estimation, _ = world.descend(source, bounds, passes)
     got, true = (np.bincount(part, weights=h[level].totals()) for h in (release.histograms, world.truth))
     assert np.array_equal(got, true)
+    for lv, h in release.histograms.items() if world.structures is not None else ():
+        there = np.zeros((spine.units(lv), world.structures.shape[1]), dtype=np.int64)
+        np.add.at(there, spine.up("L3", lv), world.structures)
+        group = schema.level_of(schema.dwelling)
+        held = np.stack([h.dense()[:, group == g].sum(axis=1) for g in range(there.shape[1])], axis=1)
+        assert (held[:, 1:] >= there[:, 1:]).all(), lv  # every facility holds somebody,
+        assert not held[there == 0].any(), lv  # and nobody is where there is none
     assert (estimation.mended, estimation.worst_residual <= 1e-3 or estimation.inaccurate) == (0, True)
 
 

@@ -32,11 +32,16 @@ TWELVE = Schema(
 QUERIES = ("total", "home", "detailed")
 
 
-def full_world(seed: int, schema: Schema = TWELVE) -> tuple[World, dict[str, LevelBounds]]:
-    """Places with many kinds of facility, each with hardly anybody but whom it must hold; totals of states known."""
+def full_world(seed: int, schema: Schema = TWELVE, *, joint: bool = False) -> tuple[World, dict[str, LevelBounds]]:
+    """Places with many kinds of facility, each with hardly anybody but whom it must hold; totals of states known, or of
+    some states of one parent together."""
     rng = np.random.default_rng(seed)
     world = random_world(rng, schema, random_spine(rng, 4, 3), size=0.5, facilities=0.4, empty=0.5)
-    return world, world.bounds("L2")
+    if not joint:
+        return world, world.bounds("L2")
+    parent = world.spine.parent[2]
+    part = np.unique(parent * 2 + rng.integers(0, 2, len(parent)), return_inverse=True)[1]
+    return world, world.bounds("L2", rng.permutation(part.max() + 1)[part])
 
 
 def run(seed: int) -> tuple[World, Release, Certificate, Certificate]:
@@ -50,14 +55,17 @@ def held(h: Histogram, bounds: Bounds) -> NDArray[np.int64]:
 
 
 def least_change(y: NDArray[np.int64], low: Bounds) -> float:
-    """Half the least sum of |y' - y| such that y' can be shared out: a linear program with a slack each way."""
-    assert low.total is not None
+    """Half the least sum of |y' - y| such that y' can be shared out: a linear program with a slack each way, over the
+    groups of every unit, whose total is known, or that of its part."""
     n, groups = low.lower.shape
+    part, total = (np.arange(n), low.total) if low.joint is None else (low.joint.part, low.joint.total)
+    assert total is not None
+    within = (part == np.arange(len(total))[:, None]).astype(float)
     sums = np.hstack([np.kron(np.ones(n), np.eye(groups)), np.eye(groups), -np.eye(groups)])
-    totals = np.hstack([np.kron(np.eye(n), np.ones(groups)), np.zeros((n, 2 * groups))])
+    totals = np.hstack([np.kron(within, np.ones(groups)), np.zeros((len(total), 2 * groups))])
     box = [*zip(low.lower.ravel(), low.upper.ravel(), strict=True), *[(0, None)] * (2 * groups)]
     cost = np.concatenate([np.zeros(n * groups), np.ones(2 * groups)])
-    found = linprog(cost, A_eq=np.vstack([sums, totals]), b_eq=np.concatenate([y, low.total]), bounds=box)
+    found = linprog(cost, A_eq=np.vstack([sums, totals]), b_eq=np.concatenate([y, total]), bounds=box)
     assert found.status == 0
     return float(found.fun) / 2
 
@@ -80,12 +88,14 @@ def test_without_what_lies_below_parents_are_mended_and_counted(monkeypatch: pyt
     assert all(c.moved >= c.mended for c in counted)
 
 
+@pytest.mark.parametrize("joint", [False, True], ids=["totals", "joint totals"])
 @pytest.mark.parametrize("schema", [SMALL, TWELVE], ids=lambda s: s.name)
-def test_the_change_is_the_least_and_goes_all_the_way_up(schema: Schema) -> None:
+def test_the_change_is_the_least_and_goes_all_the_way_up(schema: Schema, joint: bool) -> None:
     """Persons of states put into dwellings at random: as near as a linear program comes; sums and totals unchanged."""
-    mended = 0
+    mended, together = 0, 0
     for seed in range(12):
-        world, bounds = full_world(seed, schema)
+        world, bounds = full_world(seed, schema, joint=joint)
+        together += bounds["L2"].joint is not None
         rng = np.random.default_rng(seed)
         published = shuffled(world, rng)
         after, certificate = mend(schema, world.spine, bounds, published, "L1")
@@ -109,6 +119,7 @@ def test_the_change_is_the_least_and_goes_all_the_way_up(schema: Schema) -> None
         assert nothing == Certificate()
         assert again["L1"].same_as(after["L1"])
     assert mended > 5
+    assert (together > 5) == joint
 
 
 def shuffled(world: World, rng: np.random.Generator) -> Mapping[str, Histogram]:
