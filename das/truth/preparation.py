@@ -104,11 +104,14 @@ def _of_the_tree(spec: RunSpec, blocks: Blocks) -> tuple[str, ...]:
     if spec.geography.spine == "tabulation":
         return ()
     known = _known(spec, blocks)
-    of = [*["which blocks have a housing unit or a facility of group quarters"] * (known.housing_units and known.group_quarters),
-          *["which types of facilities are in each"] * known.group_quarters]  # fmt: skip
-    tells = f", and of what the bounds on dwellings publish exactly: {', and '.join(of)}" if of else ""
-    return (f"What is measured stands on trees of their own (spine.parquet beside the measurements). They are made of public "
-            f"geography{tells}. Nothing else of the records enters them, and data sets that are called neighbours agree on them.",)  # fmt: skip
+    rests = ["which types of facilities are in each"] if known.group_quarters else []
+    if known.housing_units and known.group_quarters:
+        rests.insert(0, "which blocks have a housing unit or a facility of group quarters")
+    on = f", and of what the bounds on dwellings publish exactly: {', and '.join(rests)}" if rests else ""
+    return (
+        "What is measured stands on trees of their own (spine.parquet beside the measurements). They are made of public "
+        f"geography{on}. Nothing else of the records enters them, and data sets that are called neighbours agree on them.",
+    )
 
 
 def _known(spec: RunSpec, blocks: Blocks) -> Exact:
