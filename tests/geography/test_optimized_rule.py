@@ -116,6 +116,21 @@ def test_a_level_between_has_numbers_in_its_parent() -> None:
         measured(geography(crossing), levels=levels)
 
 
+def test_a_level_of_runs_and_only_children_behind_their_siblings_as_in_2022() -> None:
+    """Six tracts in two primary places: five are cut into runs of isqrt(5) + 0 + 1. The place of one tract stands behind the
+    other, and tract 2, of two block groups, before the others of its run."""
+    rows = [row(f"01001000{t}001000", place="10000" if t == 6 else "20000") for t in range(1, 7)]
+    rows += [row("010010002002000", place="20000")]
+    levels = ("US", "State", "County", "Prim", "Tract_Subset_Group", "Tract_Subset", "Block_Group", "Block")
+    define = {"Prim": ["County", "Place"], "Tract_Subset_Group": ["Prim"], "Tract_Subset": ["Tract"]}
+    rule = Rule(0, geocodes=Geocodes("2022", {}), entities=False, grouped=("Tract_Subset_Group",))
+    tree = measured(geography(rows), rule, levels, define=define, kept_apart=["Block_Group"])
+    assert {code[8:-16]: f"{code[-8]} {code[-4:]}" for code in tree.spine.geocodes("Block").tolist()} == {
+        "1111": "2 1000", "1112": "2 2000", "1121": "1 1000", "1131": "3 1000", "1211": "4 1000", "1221": "5 1000",
+        "2111": "6 1000",
+    }  # fmt: skip
+
+
 # --- random places ------------------------------------------------------------------------------------
 
 
