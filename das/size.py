@@ -63,7 +63,7 @@ def _size(spec: RunSpec, universe: Planned, spine: Spine | None, held: Held | No
     found, seconds = [(0.0, levels[0])], 1.0
     modes = Modes.of(universe.schema, [universe.schema.query(d.query) for d in universe.plan.draws])
     for depth, level in enumerate(levels):
-        queries = [universe.schema.query(d.query).answers for d in universe.plan.at(level)]
+        queries = [universe.schema.query(q).answers for q in dict.fromkeys(d.query for d in universe.plan.at(level))]
         units, children, there = 1, np.ones(1), np.full(1, float(cells))
         if spine is not None and depth:
             units, children = spine.units(level), np.diff(spine.children(level)).astype(float)

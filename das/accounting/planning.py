@@ -17,7 +17,9 @@ from math import ceil, floor, log10
 from scipy.special import ndtri
 
 from das.errors import SpecError
-from das.model.budget import Draw, Neighbours, Plan
+from das.model import chains
+from das.model.allocation import Allocation
+from das.model.budget import ALL, Draw, Neighbours, Plan
 from das.model.mechanism import Mechanism
 from das.model.schema import Schema
 
@@ -39,7 +41,7 @@ class Option:
 def options(
     plan: Plan, schema: Schema, margins: Mapping[LevelQuery, int], added: Mapping[LevelQuery, Fraction], coverage: float
 ) -> list[Option]:
-    """The plan as it is, and its alternatives: with each draw of ``margins`` as cheap as its margin allows, and the
+    """The plan as it is, and its alternatives, by what units without only children are measured with: with each draw of ``margins`` as cheap as its margin allows, and the
     draws of ``added`` at their costs (on top of what it costs, where a query is measured already); the same squeezed
     into the present total; and, for margins, the present shares scaled until each margin holds.
 
@@ -51,14 +53,14 @@ def options(
         for place, m in margins.items()
     }
     more = _added(plan, schema, added)
-    costs = _sum({(d.level, d.query): wished.get(d, d.cost) for d in plan.draws}, more)
+    costs = _sum({(d.level, d.query): wished.get(d, d.cost) for d in plan.plain}, more)
     if margins or added:
         changed = _plan(plan, costs)
         out.append(Option("others-unchanged", "as wished, the other draws as they are", changed))
         out.append(Option("same-total", "the same, all squeezed into the present total", changed.scaled(plan.cost)))
     if margins:
         factor = max(cost / d.cost for d, cost in wished.items())
-        base = _plan(plan, _sum({(d.level, d.query): d.cost for d in plan.draws}, more))
+        base = _plan(plan, _sum({(d.level, d.query): d.cost for d in plan.plain}, more))
         out.append(
             Option("all-scaled", "every draw scaled alike until the margins hold", base.scaled(base.cost * factor))
         )
@@ -101,11 +103,11 @@ def normal_cost(neighbours: Neighbours, most: int, coverage: float) -> float:
 def _draw(plan: Plan, schema: Schema, level: str, query: str) -> Draw:
     """The draw of the plan that measures this query there, however it is spelt."""
     groupings = schema.query(query).groupings
-    for d in plan.at(level):
+    for d in (d for d in plan.plain if d.level == level):
         if schema.query(d.query).groupings == groupings:
             return d
     levels = dict.fromkeys(d.level for d in plan.draws)
-    known = f"it measures {', '.join(d.query for d in plan.at(level))}" if level in levels else (
+    known = f"it measures {', '.join(d.query for d in plan.plain if d.level == level)}" if level in levels else (
         f"the levels are {', '.join(levels)}")  # fmt: skip
     raise SpecError("the plan has no such draw", where=f"{level}:{query}", remedy=known)
 
@@ -120,7 +122,7 @@ def _added(plan: Plan, schema: Schema, added: Mapping[LevelQuery, Fraction]) -> 
                             remedy=f"the levels are {', '.join(dict.fromkeys(d.level for d in plan.draws))}")  # fmt: skip
         if cost <= 0:
             raise SpecError(f"the cost is {cost}, not positive", where=where)
-        same = (d.query for d in plan.at(level) if schema.query(d.query).groupings == groupings)
+        same = (d.query for d in plan.plain if d.level == level and schema.query(d.query).groupings == groupings)
         out = _sum(out, {(level, next(same, query)): cost})
     return out
 
@@ -130,7 +132,15 @@ def _sum(costs: Mapping[LevelQuery, Fraction], more: Mapping[LevelQuery, Fractio
 
 
 def _plan(like: Plan, costs: Mapping[LevelQuery, Fraction]) -> Plan:
-    """A plan of these costs, level by level."""
-    levels = dict.fromkeys(d.level for d in like.draws)
-    ordered = [(place, cost) for level in levels for place, cost in costs.items() if place[0] == level]
-    return Plan.priced(like.mechanism, like.neighbours, [(*place, cost) for place, cost in ordered])
+    """A plan of these costs, level by level; where units of a level have classes, with these classes and paths."""
+    levels = dict.fromkeys(d.level for d in like.plain)
+    by_level = {level: {query: cost for (lv, query), cost in costs.items() if lv == level} for level in levels}
+    shares = {level: sum(queries.values(), Fraction(0)) for level, queries in by_level.items()}
+    total = sum(shares.values(), Fraction(0))
+    allocation = Allocation(
+        {level: share / total for level, share in shares.items()},
+        {level: {q: c / shares[level] for q, c in queries.items()} for level, queries in by_level.items()},
+    )
+    alike = {unit_class for path in like.paths for _, unit_class in path} == {ALL}
+    classes = None if alike else chains.classes(like.levels, like.paths)
+    return Plan.of(total, like.mechanism, like.neighbours, allocation, classes, like.paths)

@@ -9,10 +9,10 @@ from typing import Any
 from rich.console import Console, Group
 from rich.table import Table
 
-from das.accounting.document import OwnAccount, Promises, Pure, Zcdp, ZcdpChange
+from das.accounting.document import Epsilons, OwnAccount, Promises, Pure, Zcdp, ZcdpChange
 from das.accounting.fields import decimal
 from das.evaluate import Headline
-from das.model.budget import Plan
+from das.model.budget import Draw, Plan
 from das.model.error_rows import Comparison, DifferenceRow, TwoErrorsRow
 from das.model.mechanisms import MECHANISMS
 from das.model.not_private import WITHOUT
@@ -100,13 +100,34 @@ def plan_table(
         for column in (currency, mechanism.title, "95 % margin"):
             table.add_column(column, justify="right")
         previous = None
-        for d in plan.draws:
+        for d in plan.plain:
             if previous not in (None, d.level):
                 table.add_section()
             previous = d.level
             table.add_row(d.level, d.query, f"{float(d.cost):.6g}", f"{float(d.parameter):,.5g}", f"±{d.margin():,}")
-        tables.append(table)
+        tables += [table, *bypassed(plan)]
     return Group(*tables, *promises_of(promise, private))
+
+
+def class_of(draw: Draw, plan: Plan) -> dict[str, str]:
+    """The class of units that have a draw, as data: where these are above only children."""
+    return {} if draw.place in plan.paths[0] else {"class": draw.unit_class}
+
+
+def bypassed(plan: Plan) -> list[str]:
+    """What units with only children below them are measured with, in words; nothing where all of a level are alike."""
+    first = {d.place: d for d in reversed(plan.draws) if d.place not in plan.paths[0]}
+    if not first:
+        return []
+    times = {
+        d.unit_class: float(d.parameter / same.parameter)
+        for d in reversed(first.values())
+        for same in plan.plain if (same.level, same.query) == (d.level, d.query)
+    }  # fmt: skip
+    noise = next(iter(first.values())).mechanism.title
+    each = ", ".join(f"{name} {factor:.3g}" for name, factor in times.items())
+    return [f"above: units without only children. A unit with one child is measured with the share of both, and the child is not "
+            f"measured. {noise} times that above, by the levels whose shares a unit has: {each}"]  # fmt: skip
 
 
 def promises_of(said: Promises, private: bool) -> list[str]:
@@ -123,8 +144,14 @@ def _promise(name: str, promise: Zcdp | Pure, private: bool) -> list[str]:
         return [f"{name}: epsilon = {promise.cost}, delta = 0{void}"]
     lines = [f"{name}: rho = {promise.cost}; implied epsilon sqrt(2 rho) = {promise.implied_epsilon:.4g}{void}"]
     lines += [f"  epsilon {_exactly(e.pld)} at delta = {decimal(e.delta)}  (from rho alone: {bound(e.tight)}; "
-              f"looser conversion: {bound(e.simple)}){void}" for e in promise.epsilon]  # fmt: skip
+              f"looser conversion: {bound(e.simple)}{_between(e)}){void}" for e in promise.epsilon]  # fmt: skip
     return lines
+
+
+def _between(said: Epsilons | ZcdpChange) -> str:
+    """Between which paths it is largest, in words; nothing where there is one."""
+    each = [f"{universe} {' and '.join(dict.fromkeys(paths))}" for universe, paths in (said.between or {}).items()]
+    return f"; largest for {', '.join(each)}" if each else ""
 
 
 def _exactly(interval: Sequence[float]) -> str:
@@ -175,9 +202,11 @@ def options_table(title: str, options: Sequence[Mapping[str, Any]], currency: st
         table.add_column(
             f"{o['name']}, {float(c) * 100:g} %" if len(options) > 1 else f"{float(c) * 100:g} %", justify="right"
         )
-    cells = {(o["name"], d["level"], d["query"]): d["margins"] for o in options for d in o["plan"]}
+    cells = {(o["name"], d["level"], d["query"]): d["margins"] for o in options for d in o["plan"] if "class" not in d}
     last = ""
-    for level, query in dict.fromkeys((d["level"], d["query"]) for o in reversed(options) for d in o["plan"]):
+    for level, query in dict.fromkeys(
+        (d["level"], d["query"]) for o in reversed(options) for d in o["plan"] if "class" not in d
+    ):
         if last not in ("", level):
             table.add_section()
         last = level

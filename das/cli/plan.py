@@ -16,7 +16,7 @@ from das.accounting.draws import changed
 from das.accounting.guarantee import DELTAS, guarantee
 from das.accounting.planning import LevelQuery, Option, least_cost, normal_cost, options
 from das.cli.area_plan import show_areas
-from das.cli.console import console, options_table
+from das.cli.console import bypassed, class_of, console, options_table
 from das.cli.options import PATH, config_argument, exact_option, guarded, json_option, load, warn_of
 from das.errors import SpecError, UserError
 from das.model.budget import Plan
@@ -85,7 +85,7 @@ def plan(
         click.echo(_toml(spec, asked.name, choice, chosen), nl=False)
         return
     deltas = {spec.budget.delta, *(DELTAS if len(choice) == 1 else ())}
-    rows = [_described(o, deltas, coverages) for o in choice]
+    rows = [_described(o, asked.name, deltas, coverages) for o in choice]
     prices = [_price(choice[1].plan, place, m, coverages[0]) for place, m in wished.items()]
     if as_json:
         click.echo(
@@ -110,8 +110,8 @@ def plan(
             f"{spec.run.name}: {asked.records}, margins of error", rows, spec.terms.mechanism.currency, spec.run.private
         )
     )
-    for p in prices:
-        click.echo(p["says"])
+    for says in (*bypassed(asked.plan), *(p["says"] for p in prices)):
+        click.echo(says)
 
 
 def _wishes(option: str, texts: Sequence[str], spec: RunSpec, universe: Planned) -> list[tuple[str, LevelQuery, str]]:
@@ -152,15 +152,16 @@ def _price(plan: Plan, place: LevelQuery, most: int, coverage: float) -> dict[st
     return out | {"says": says}
 
 
-def _described(option: Option, deltas: set[Fraction], coverages: Sequence[float]) -> dict[str, Any]:
-    """A plan as data: its cost, its guarantee, and the margins of each draw at each coverage."""
+def _described(option: Option, universe: str, deltas: set[Fraction], coverages: Sequence[float]) -> dict[str, Any]:
+    """A plan as data: its cost, its guarantee, and the margins of each draw at each coverage; with its ``class`` a draw that
+    only units above only children have."""
     plan = option.plan
     lines = [
         {"level": d.level, "query": d.query, d.mechanism.currency: str(d.cost), d.mechanism.symbol: str(d.parameter),
-         "margins": {str(c): d.margin(c) for c in coverages}}
+         "margins": {str(c): d.margin(c) for c in coverages}} | class_of(d, plan)
         for d in plan.draws
     ]  # fmt: skip
-    promise = guarantee(plan.mechanism.currency, changed(plan), deltas)
+    promise = guarantee(plan.mechanism.currency, changed(plan), deltas, [universe])
     return {"name": option.name, "says": option.says, plan.mechanism.currency: str(plan.cost), "guarantee": promise,
             "coverages": [str(c) for c in coverages], "plan": lines}  # fmt: skip
 

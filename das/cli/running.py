@@ -14,7 +14,7 @@ import click
 from das import pipeline
 from das.accounting.codec import plain
 from das.accounting.statement import promises
-from das.cli.console import console, headline_table, plan_table
+from das.cli.console import class_of, console, headline_table, plan_table
 from das.cli.interruption import repeated, resumable
 from das.cli.options import PATH, config_argument, guarded, json_option, load, run_options, warn, warn_of
 from das.engine import Silent
@@ -148,6 +148,7 @@ def check(config: Path, changes: tuple[str, ...], paths: tuple[Path, ...], as_js
     lines = [
         {"universe": u, "level": d.level, "query": d.query, d.mechanism.currency: str(d.cost),
          d.mechanism.symbol: str(d.parameter), "margin_95": d.margin()}
+        | class_of(d, p)
         for u, p in plans.items() for d in p.draws
     ]  # fmt: skip
     out = (

@@ -6,6 +6,7 @@ import hashlib
 import tomllib
 from collections.abc import Callable, Iterator, Sequence
 from difflib import get_close_matches
+from fractions import Fraction
 from math import isfinite
 from pathlib import Path
 from typing import Any, TypeVar, get_origin
@@ -120,10 +121,14 @@ def dump(spec: Spec) -> str:
 def budget_toml(spec: RunSpec, universe: str, plan: Plan) -> str:
     """The tables of ``spec`` that make ``plan`` the plan of ``universe``. Budgets of the others are relative to the
     persons': with another total of these they are written too, so that these universes stay as they are."""
-    sums = {d.level: sum(e.cost for e in plan.at(d.level)) for d in plan.draws}
+    sums: dict[str, Fraction] = {}
+    for d in plan.plain:
+        sums[d.level] = sums.get(d.level, Fraction(0)) + d.cost
     shares = {
         "levels": {level: str(cost / plan.cost) for level, cost in sums.items()},
-        "queries": {level: {d.query: str(d.cost / sums[level]) for d in plan.at(level)} for level in sums},
+        "queries": {
+            level: {d.query: str(d.cost / sums[level]) for d in plan.plain if d.level == level} for level in sums
+        },
     }
     changed = spec.universe(universe)
     if changed is not spec.persons:

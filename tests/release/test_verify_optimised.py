@@ -1,0 +1,191 @@
+"""A release of the optimised spine: verified from its files, and every way that a share could be moved is noticed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+
+from das.errors import UserError
+from das.files import atomic
+from das.files.release import measured_spine, spine, statement
+from das.model.measured_spine import MeasuredSpine
+from das.release import verify
+from das.report.privacy import privacy_page
+from tests.altered import sealed
+from tests.worlds import Worlds
+
+KEYS = ("geography.spine=optimized", "run.seed=3")
+
+
+@pytest.fixture(scope="module")
+def finished(worlds: Worlds) -> Path:
+    return worlds.run(*KEYS, data="one state") / "release"
+
+
+@pytest.fixture
+def copied(finished: Path, worlds: Worlds, tmp_path: Path) -> Path:
+    return worlds.copy(finished, tmp_path / "release")
+
+
+def tree_of(release: Path) -> MeasuredSpine:
+    return measured_spine.read(release / "nmf" / "spine.parquet", spine.read(release / "spine.parquet"))
+
+
+def refused(release: Path, *words: str) -> None:
+    with pytest.raises(UserError) as caught:
+        verify.statement(release)
+    for word in words:
+        assert word in str(caught.value), caught.value
+
+
+def rows_changed(release: Path, level: str, change: Callable[[pa.Table], pa.Table]) -> None:
+    """Every row group of the measurements of a level, each of one query, with something else in it."""
+    for path in sorted((release / "nmf" / f"{level}.parquet" / "DPQuery").rglob("*.parquet")):
+        file = pq.ParquetFile(path)
+        groups = [change(file.read_row_group(g)) for g in range(file.num_row_groups)]
+        with pq.ParquetWriter(path, file.schema_arrow) as writer:
+            for group in groups:
+                writer.write_table(group.cast(file.schema_arrow))
+
+
+def classes_changed(release: Path, new: dict[str, str]) -> None:
+    """The classes of some units, by geocode, in the file of the tree."""
+    path = release / "nmf" / "spine.parquet"
+    table = pq.read_table(path)
+    codes, old = table["geocode"].to_pylist(), table["measured_with"].to_pylist()
+    held = pa.array([new.get(code, was) for code, was in zip(codes, old, strict=True)], pa.string())
+    pq.write_table(table.set_column(table.column_names.index("measured_with"), "measured_with", held), path)
+
+
+def units(tree: MeasuredSpine, level: str, unit_class: str) -> list[str]:
+    codes = tree.spine.geocodes(level)
+    return [str(code) for code, there in zip(codes, tree.classes(level)[unit_class], strict=True) if there]
+
+
+def test_a_release_of_the_optimised_spine_is_proved(finished: Path) -> None:
+    said, tree = verify.statement(finished), tree_of(finished)
+    for d in (d for d in said.ledger if d.universe == "persons"):
+        assert d.unit_class is not None
+        assert d.units == len(units(tree, d.level, d.unit_class))
+    assert said.paths is not None
+    paths = said.paths["persons"]
+    assert paths[0].name == "plain"
+    assert {tuple(p.classes.items()): p.places for p in paths} == dict(tree.places_on)
+    assert sum((p.share for p in paths if p.share is not None), Fraction(0)) == 1
+    for path in tree.paths:
+        assert (
+            sum((d.cost for d in said.ledger if d.universe == "persons" and d.place in path), Fraction(0))
+            == said.totals["persons"]
+        )
+    assert sum(said.spending["persons"].levels.values()) == said.totals["persons"]
+    assert sum(d.cost for d in said.ledger) > said.total  # lines do not add up over classes
+    row = said.guarantee["persons"].epsilon[1]
+    assert row.between is not None
+    assert set(row.between["persons"]) <= {p.name for p in paths}
+    words = " ".join(said.says)
+    assert "which places have structures" in words
+    assert "no upper bounds" in words
+
+
+def test_the_exact_total_of_a_state_in_two_units_leaves_their_draws_in(finished: Path) -> None:
+    """With the totals of whole states known, those of its two branches are not: 13.1260 on the tabulation spine."""
+    said, tree = statement.read_ours(finished), tree_of(finished)
+    assert tree.spine.units("State") == 2
+    assert "State" in tree.split
+    assert {c.constraint for c in said.outside if c.level == "State"} >= {"joint_total"}
+    assert said.agreeing is not None
+    assert said.agreeing["persons"].epsilon == said.guarantee["persons"].epsilon
+
+
+def test_a_unit_with_another_units_variance_is_noticed(copied: Path) -> None:
+    tree = tree_of(copied)
+    (code, *_), (other, *_) = units(tree, "Tract", "Tract"), units(tree, "Tract", "Tract to Block_Group")
+
+    def swapped(table: pa.Table) -> pa.Table:
+        at = dict(zip(table["geocode"].to_pylist(), table["variance"].to_pylist(), strict=True))
+        moved = at | {code: at[other], other: at[code]}
+        held = pa.array([moved[c] for c in table["geocode"].to_pylist()], pa.float32())
+        return table.set_column(table.column_names.index("variance"), "variance", held)
+
+    rows_changed(copied, "Tract", swapped)
+    sealed(copied)
+    refused(copied, "variance", code, "the statement gives")
+
+
+def test_a_share_that_is_moved_in_the_tree_and_in_the_variances_is_noticed(copied: Path) -> None:
+    """A block group takes its share back from an only child's chain: the shares of the path still sum to 1, but the
+    ledger has other numbers of units."""
+    tree = tree_of(copied)
+    group = units(tree, "Block_Group", "Block_Group to Block")[0]
+    depth = tree.spine.index("Block")
+    (child,) = (tree.spine.parent[depth] == tree.spine.geocodes("Block_Group").tolist().index(group)).nonzero()[0]
+    classes_changed(copied, {group: "Block_Group", str(tree.spine.geocodes("Block")[child]): "Block"})
+    assert len(units(tree_of(copied), "Block_Group", "Block_Group")) > len(units(tree, "Block_Group", "Block_Group"))
+    plain = units(tree, "Block_Group", "Block_Group")[0]
+
+    def moved(table: pa.Table) -> pa.Table:
+        at = dict(zip(table["geocode"].to_pylist(), table["variance"].to_pylist(), strict=True))
+        held = pa.array([(at | {group: at[plain]})[c] for c in table["geocode"].to_pylist()], pa.float32())
+        return table.set_column(table.column_names.index("variance"), "variance", held)
+
+    rows_changed(copied, "Block_Group", moved)
+    sealed(copied)
+    refused(copied, "are not those of the plan")
+
+
+def test_a_share_that_is_moved_to_another_unit_does_not_add_up(copied: Path) -> None:
+    tree = tree_of(copied)
+    (code, *_), (other, *_) = units(tree, "Tract", "Tract"), units(tree, "Tract", "Tract to Block_Group")
+    classes_changed(copied, {code: "Tract to Block_Group", other: "Tract"})
+    refused(copied, "shares do not add up to 1 on every path")
+
+
+def test_rows_of_a_unit_that_is_not_measured_are_noticed_and_missing_rows_of_one_that_is(
+    copied: Path, finished: Path
+) -> None:
+    tree = tree_of(copied)
+    bypassed, measured = units(tree, "Block", "unmeasured")[0], units(tree, "Block", "Block")[0]
+
+    def doubled(table: pa.Table) -> pa.Table:
+        row = table.filter(pc.equal(table["geocode"], measured))
+        row = row.set_column(table.column_names.index("geocode"), "geocode", pa.array([bypassed] * len(row), pa.string()))
+        return pa.concat_tables([table, row])
+
+    rows_changed(copied, "Block", doubled)
+    refused(copied, bypassed, "which is not measured")
+    rows_changed(copied, "Block", lambda t: t.filter(pc.not_equal(t["geocode"], bypassed)))
+    rows_changed(copied, "Block", lambda t: t.filter(pc.not_equal(t["geocode"], measured)))
+    refused(copied, "no measurement", measured)
+
+
+@pytest.mark.parametrize(("change", "words"), [
+    (lambda v: v["ledger"][-1].update({"class": "Block_Group"}), ["Block_Group"]),
+    (lambda v: v["ledger"][-1].pop("class"), []),
+    (lambda v: v["paths"]["persons"][0].update(places=1), ["paths.persons.0.places is 1"]),
+    (lambda v: v["paths"]["persons"].pop(), ["on none of the paths"]),
+    (lambda v: v["guarantee"]["persons"]["epsilon"][1]["between"]["persons"].__setitem__(1, "State to Tract"),
+     ["between", "State to Tract"]),
+    (lambda v: v.pop("paths"), []),
+])  # fmt: skip
+def test_each_fault_of_what_the_statement_says_of_classes_is_noticed(
+    copied: Path, change: Callable[[dict], object], words: list[str]
+) -> None:
+    value = json.loads((copied / "privacy.json").read_text(encoding="utf-8"))
+    change(value)
+    atomic.write_json(copied / "privacy.json", value)
+    refused(copied, *words)
+
+
+def test_the_page_tells_of_paths_and_classes(finished: Path) -> None:
+    said = statement.read_ours(finished)
+    page = privacy_page(said, "pl94-2010")
+    assert "What a record is seen in" in page
+    assert "County to Tract" in page or "county to tract" in page
+    assert "largest between" in page
