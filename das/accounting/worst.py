@@ -65,7 +65,7 @@ NEAR = 1e-7
 #: The most compositions to compose exactly, and how far epsilon is raised rather than do so.
 SOLVED, RAISED = 12, 1e-7
 #: So few compositions are composed exactly at once.
-FEW = 6
+FEW = 3
 
 
 @dataclass(frozen=True)

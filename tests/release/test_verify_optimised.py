@@ -155,7 +155,9 @@ def test_rows_of_a_unit_that_is_not_measured_are_noticed_and_missing_rows_of_one
 
     def doubled(table: pa.Table) -> pa.Table:
         row = table.filter(pc.equal(table["geocode"], measured))
-        row = row.set_column(table.column_names.index("geocode"), "geocode", pa.array([bypassed] * len(row), pa.string()))
+        row = row.set_column(
+            table.column_names.index("geocode"), "geocode", pa.array([bypassed] * len(row), pa.string())
+        )
         return pa.concat_tables([table, row])
 
     rows_changed(copied, "Block", doubled)
