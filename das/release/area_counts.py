@@ -28,6 +28,8 @@ from das.release.post import Opened
 
 #: What intervals hold, where nobody says otherwise: as the Bureau states its margins.
 COVERAGE = 0.9
+#: Of the redistricting tables, what a page shows unasked: the voting-age population, by Hispanic origin and race.
+VOTING_AGE = tuple(f"P004{number:04d}" for number in (1, 2, 5, 6, 7, 8, 9, 10, 11))
 #: Standard errors that the margin of a normal estimate has at 95 %, of which ``Universe.wide`` may be a little more.
 _NORMAL = NormalDist().inv_cdf(0.975)
 
@@ -149,6 +151,13 @@ def statistics(release: Opened, asked: Sequence[str]) -> list[Statistic]:
         return [s for u in every for s in _of_query(u, "total")]
     out = [s for text in asked for s in _statistics(release, text)]
     return list({(s.universe.name, s.field): s for s in out}.values())
+
+
+def unasked(release: Opened) -> list[str]:
+    """What a page shows where nothing is asked for: totals and, where there is a table P4, the voting-age population."""
+    there = {f for t in tables.of(release.after.persons) for f in t.columns}
+    others = (f"{u.name}:total" for u in release.after.universes[1:])
+    return ["total", *(f for f in VOTING_AGE if f in there), *others]
 
 
 def _statistics(release: Opened, text: str) -> list[Statistic]:

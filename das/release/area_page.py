@@ -6,22 +6,10 @@ from itertools import groupby
 
 import numpy as np
 
-from das import tables
 from das.model.areas import Areas
-from das.release.area_counts import AreaColumn, AreaCounts, Statistic, statistics
+from das.release.area_counts import VOTING_AGE, AreaColumn, AreaCounts
 from das.release.post import Opened
 from das.report.area_page import AreaCell, AreaSection, PlanSummary, area_html
-
-#: Of the redistricting tables, what a page shows unasked: the voting-age population, by Hispanic origin and race.
-VOTING_AGE = tuple(f"P004{number:04d}" for number in (1, 2, 5, 6, 7, 8, 9, 10, 11))
-
-
-def shown(release: Opened) -> list[Statistic]:
-    """What a page shows where nothing is asked for: totals and, where there is a table P4, the voting-age population."""
-    there = {f for t in tables.of(release.after.persons) for f in t.columns}
-    return statistics(release, ["total", *(f for f in VOTING_AGE if f in there)]) + [
-        s for s in statistics(release, ()) if s.universe is not release.after.persons
-    ]
 
 
 def page(release: Opened, found: AreaCounts) -> str:

@@ -15,6 +15,7 @@ from das.cli import main
 from das.errors import InputError
 from das.estimate.collapse import collapse
 from das.files.microdata import reading as microdata
+from das.model.measured_spine import MeasuredSpine
 from das.release.post import Opened, open_release
 from tests.worlds import Worlds
 
@@ -50,31 +51,40 @@ def listed(path: Path, pairs: list[tuple[str, str]]) -> Path:
     return path
 
 
-def by_level(opened: Opened, level: str) -> list[tuple[str, str]]:
-    """The units of a level as areas."""
-    codes, blocks = opened.spine.geocodes(level), opened.spine.geocodes("Block")
-    return list(zip(codes[opened.spine.up("Block", level)].tolist(), blocks.tolist(), strict=True))
+def by_level(opened: Opened, tree: MeasuredSpine, level: str) -> list[tuple[str, str]]:
+    """The units of a level of a tree as areas."""
+    codes, blocks = tree.spine.geocodes(level), opened.spine.geocodes("Block")[tree.place]
+    return list(zip(codes[tree.spine.up("Block", level)].tolist(), blocks.tolist(), strict=True))
 
 
+@pytest.mark.parametrize("level", ["Tract", "State"])
+@pytest.mark.parametrize("spine", ["tabulation", "optimized"])
 def test_an_area_that_is_a_unit_has_the_full_information_estimate_of_it(
-    das: Das, run: Path, opened: Opened, tmp_path: Path
+    das: Das, worlds: Worlds, tmp_path: Path, spine: str, level: str
 ) -> None:
-    blocks = listed(tmp_path / "tracts.csv", by_level(opened, "Tract"))
+    """Of the tree that was measured: on the optimised spine its own tracts, and both parts of a state."""
+    run = worlds.run("run.seed=1", f"geography.spine={spine}", data="three thousand")
+    opened = open_release(run / "release")
+    u = opened.after.persons
+    tree = opened.tree(u)
+    assert tree.alike == (spine == "tabulation")
+    blocks = listed(tmp_path / "units.csv", by_level(opened, tree, level))
     args = ("--statistics", "total", "--statistics", "hispanic", "--statistics", "housing:total")
     code, out, _ = das(run, "--blocks", blocks, *args, "--json")
     assert code == 0
     found = pd.DataFrame(json.loads(out)["rows"])
-    known = collapse(
-        opened.source(opened.after.persons), opened.spine, opened.bounds(opened.after.persons), opened.after.persons
-    )
-    for level, query, value, error in known.unbiased():
-        if level == "Tract" and query.name in ("total", "hispanic"):
+    known = collapse(opened.source(u), tree.spine, opened.bounds(u), u)
+    compared = 0
+    for at, query, value, error in known.unbiased():
+        if at == level and query.name in ("total", "hispanic"):
             for i in range(query.answers):
                 field = "total" if query.answers == 1 else f"{query.name}[{i}]"
                 here = found[found["field"].eq(field) & found["universe"].eq("persons")].set_index("area")
-                here = here.loc[opened.spine.geocodes("Tract")]
+                here = here.loc[tree.spine.geocodes(level)]
                 assert np.abs(here["estimate"] - value[:, i]).max() < 0.02
                 assert np.abs(here["standard_error"] - error[:, i]).max() < 0.02
+                compared += 1
+    assert compared
     housing = found[found["universe"].eq("housing")]
     assert (housing["standard_error"] == 0).all()  # housing units are exact
     assert (housing["low"] == housing["value"]).all()
@@ -169,7 +179,7 @@ def test_bad_input_is_told_and_nothing_is_written(
 
 
 def test_a_plan_has_each_block_in_one_district(das: Das, run: Path, opened: Opened, tmp_path: Path) -> None:
-    pairs = by_level(opened, "County")
+    pairs = by_level(opened, MeasuredSpine.of(opened.spine), "County")
     whole = listed(tmp_path / "plan.csv", pairs)
     code, out, err = das(run, "--blocks", whole, "--plan", "--json")
     assert (code, err) == (0, "")

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from das.cli import main
 from das.model.areas import Areas
 from das.release import area_page
-from das.release.area_counts import AreaCounts, counts
+from das.release.area_counts import AreaCounts, counts, statistics, unasked
 from das.release.post import Opened, open_release
 from das.report.area_page import AreaCell, AreaSection, PlanSummary, area_html
 from tests.worlds import Worlds
@@ -25,7 +25,7 @@ def opened(worlds: Worlds) -> Opened:
 
 def of(opened: Opened, units: np.ndarray, area: np.ndarray) -> AreaCounts:  # type: ignore[type-arg]
     codes = np.array([f"d{i}" for i in range(int(area.max()) + 1)])
-    return counts(opened, Areas("ward", codes, area, units), area_page.shown(opened))
+    return counts(opened, Areas("ward", codes, area, units), statistics(opened, unasked(opened)))
 
 
 def words(page: str) -> str:
