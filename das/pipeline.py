@@ -148,7 +148,8 @@ def finish(
     if beside is not None:
         first = spec.persons.name
         page = facts(spec.run.name, spec.persons.schema, privacy, stages.done,
-                     {lv: c.estimation for lv, c in made.certificates[first].items()})  # fmt: skip
+                     {lv: c.estimation for lv, c in made.certificates[first].items()},
+                     apart=not all(tree.alike for tree in prepared.trees.values()))  # fmt: skip
         page |= {"version": __version__, "digest": specification.digest(spec)}
         with stages("report"):
             progress.stage("report", None)

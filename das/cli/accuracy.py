@@ -48,7 +48,11 @@ def evaluate(run_dir: Path, areas: Path | None, as_json: bool) -> None:
         click.echo(json.dumps({u: marked_rows(map(vars, rs), private) for u, rs in rows.items()}))
     else:
         warn(private)
-        console().print(headline_table(headline(next(iter(rows.values())))))
+        console().print(
+            headline_table(
+                headline(next(iter(rows.values()))), apart=bool(open_release(RunDirectory(run_dir).release).apart)
+            )
+        )
         folder = RunDirectory(run_dir).errors.parent
         if areas is not None:
             console().print(

@@ -28,8 +28,10 @@ def console() -> Console:
     return plain if plain.is_terminal else Console(width=WIDE)
 
 
-def headline_table(rows: Sequence[Headline]) -> Table:
-    table = Table(title="Mean absolute error of the total", title_justify="left")
+def headline_table(rows: Sequence[Headline], *, apart: bool) -> Table:
+    """``apart``: the units that were measured are not the published ones."""
+    title = "Mean absolute error of the total" + (", over the units that were measured" if apart else "")
+    table = Table(title=title, title_justify="left")
     for name in ("level", "units", "noisy", "published"):
         table.add_column(name, justify="left" if name == "level" else "right")
     for r in rows:

@@ -87,7 +87,7 @@ def run(
         return
     screen = console()
     warn(spec.run.private)
-    screen.print(headline_table(headline(outcome.rows[spec.persons.name])))
+    screen.print(headline_table(headline(outcome.rows[spec.persons.name]), apart=spec.geography.spine == "optimized"))
     _say_worse(outcome)
     when = "before" if outcome.was_finished else f"in {outcome.seconds:.1f} s"
     screen.print(f"written {when}:", highlight=False)

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from das.files.microdata.layout import layout
-from das.files.release import areas
+from das.files.release import areas, measured_spine
 from das.files.release import spine as spine_file
 from das.files.release.tables import GEOCODE, GEOID, identifiers
 from das.files.release.tables import NAME as PLACE
@@ -42,6 +42,9 @@ FILES = (
 )
 SPINE = ("level of the tree", "code of the unit, unique in its level", "code of the unit above it",
          "name of the unit, where it has one", "the Bureau's standard identifier, which joins to TIGER")  # fmt: skip
+#: Of a tree that was measured and is not the published one; with the columns of that.
+MEASURED = ("levels whose budget the unit was measured with; unmeasured: that of its parent holds its own",
+            "of a unit of the lowest level, its code in spine.parquet")  # fmt: skip
 AREAS = ("kind of area, such as Place", "code of the area", "name of the area, where it has one",
          "code of a unit of the lowest level in it")  # fmt: skip
 CODE = SAYS[PLACE_CODE]
@@ -56,6 +59,8 @@ NMF = {
     "variance": "variance of the noise of each answer (measurements)",
     "sign": "relation of the count to the value (constraints)",
 }
+#: Of what is of the units that were measured, where they are not the published ones.
+MEASURED_UNITS = ", of the units that were measured"
 AXES = (("*", "summed out"), ("detailed", "every level by itself, in their order"))
 
 
@@ -75,18 +80,20 @@ class DictionaryLine:
 Assigned = Mapping[str, Mapping[str, str]]
 
 
-def text(after: PostProcessing, spine: Spine, assigned: Assigned) -> str:
+def text(after: PostProcessing, spine: Spine, assigned: Assigned, apart: Collection[str]) -> str:
     """The file."""
     out = io.StringIO()
-    rows = marked_rows(map(vars, entries(after, spine, assigned)), after.private)
+    rows = marked_rows(map(vars, entries(after, spine, assigned, apart)), after.private)
     lines = csv.DictWriter(out, rows[0], lineterminator="\n")
     lines.writeheader()
     lines.writerows(rows)
     return out.getvalue()
 
 
-def entries(after: PostProcessing, spine: Spine, assigned: Assigned) -> list[DictionaryLine]:
-    """Every line of the dictionary of a release."""
+def entries(
+    after: PostProcessing, spine: Spine, assigned: Assigned, apart: Collection[str] = ()
+) -> list[DictionaryLine]:
+    """Every line of the dictionary of a release. ``apart``: the universes whose measured tree has a file of its own."""
     out = [DictionaryLine("", "file", name, "", "", says) for name, says in FILES]
     out += [
         DictionaryLine("", "column", "spine.parquet", c, "", says)
@@ -96,9 +103,9 @@ def entries(after: PostProcessing, spine: Spine, assigned: Assigned) -> list[Dic
     out += [DictionaryLine("", "code", "spine.parquet", "level", level, level_words(level)) for level in spine.levels]
     for u in after.universes:
         made_up = assigned.get(u.name, {})
-        parts = [_schema(u), _measurements(u), _microdata(u, spine, after)]
+        parts = [_schema(u), _measurements(u, u.name in apart), _microdata(u, spine, after)]
         if after.method == "full-information" and len(spine) > 1:
-            parts.append(_estimates(u))
+            parts.append(_estimates(u, u.name in apart))
         if after.tables:
             parts.append(_tables(u, spine, made_up, after.private))
         out += [DictionaryLine(u.name, *line) for part in parts for line in part]
@@ -120,16 +127,35 @@ def _schema(u: Universe) -> Iterator[LineParts]:
         yield "query", "", "", query, schema.query(query).title
 
 
-def _measurements(u: Universe) -> Iterator[LineParts]:
+def _measurements(u: Universe, apart: bool) -> Iterator[LineParts]:
     file = f"{u.kind.file('nmf')}/*.parquet"
     yield "file", file, "", "", f"noisy measurements of {u.records}, and what is published exactly of them"
-    yield from _answers(file, u.schema, NMF)
+    yield from _answers(file, u.schema, NMF | _measured_code(u, apart))
+    if apart:
+        tree = _tree(u)
+        yield "file", tree, "", "", f"the tree that {u.records} were measured over, whose codes the measurements have"
+        columns = zip((*spine_file.COLUMNS, *measured_spine.COLUMNS), (*SPINE, *MEASURED), strict=True)
+        yield from (("column", tree, c, "", says) for c, says in columns)
 
 
-def _estimates(u: Universe) -> Iterator[LineParts]:
+def _tree(u: Universe) -> str:
+    return f"{u.kind.file('nmf')}/{measured_spine.NAME}"
+
+
+def _measured_code(u: Universe, apart: bool) -> dict[str, str]:
+    return {"geocode": f"code of the unit, as in {_tree(u)}"} if apart else {}
+
+
+def _estimates(u: Universe, apart: bool) -> Iterator[LineParts]:
     file = f"{u.kind.file('estimates')}/*.parquet"
-    yield "file", file, "", "", f"unbiased estimates of {u.records} from all measurements together"
-    said = {c: NMF[c] for c in ("geocode", "query_name", "query_shape", "value")}
+    yield (
+        "file",
+        file,
+        "",
+        "",
+        f"unbiased estimates of {u.records} from all measurements together{MEASURED_UNITS if apart else ''}",
+    )
+    said = {c: NMF[c] for c in ("geocode", "query_name", "query_shape", "value")} | _measured_code(u, apart)
     yield from _answers(file, u.schema, said | {"standard_error": "standard error of each estimate"})
 
 

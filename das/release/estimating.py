@@ -175,7 +175,7 @@ def post_process(opened: Opened, out: Path, pool: Executor, stages: Stages, prog
     with stages("microdata and tables"):
         published = {u.name: publish(opened, u, results[u.name], out, progress) for u in opened.after.universes}
         assigned = {u.name: opened.assigned(u.name) for u in opened.after.universes}
-        atomic.write_text(out / dictionary.NAME, dictionary.text(opened.after, opened.spine, assigned))
+        atomic.write_text(out / dictionary.NAME, dictionary.text(opened.after, opened.spine, assigned, opened.apart))
     certificates = {name: r.certificates for name, r in results.items()}
     with stages("residuals"):
         found = _misfits(opened, {name: r.histograms for name, r in results.items()})

@@ -57,7 +57,7 @@ def write(release: Opened, what: Shown, out: Path, worse: Sequence[Any] = ()) ->
     :class:`das.release.residuals.Misfit`."""
     privacy, after = privacy_statement.read(release.folder), release.after
     draws = {u.name: _draws(release, u) for u in after.universes}
-    page = release_html(what, facts(after.name, after.persons.schema, privacy), draws, says=privacy.says,
+    page = release_html(what, facts(after.name, after.persons.schema, privacy, apart=bool(release.apart)), draws, says=privacy.says,
                         privacy_page=(out / "privacy.html").is_file(), worse=worse)  # fmt: skip
     atomic.write_text(out / NAME, page)
 

@@ -90,6 +90,11 @@ class Opened:
         """What the units of a universe were measured over."""
         return self.trees[universe.name]
 
+    @property
+    def apart(self) -> tuple[str, ...]:
+        """The universes whose measured units are not all the published ones, or not all measured alike."""
+        return tuple(name for name, tree in self.trees.items() if not tree.alike)
+
     def source(self, universe: Universe) -> NmfReader:
         tree = self.tree(universe)
         return NmfReader(run_directory.nmf_folder(self.folder, universe.name), tree.spine, tree.measured)

@@ -46,6 +46,7 @@ class Facts(TypedDict):
     name: str
     schema: str
     private: bool
+    apart: bool  #: the units that were measured are not the published ones
     neighbours: NotRequired[str]
     mechanism: NotRequired[str]
     rho: NotRequired[str]
@@ -65,13 +66,17 @@ def facts(
     privacy: Document,
     stages: Sequence[Mapping[str, Any]] = (),
     certificates: Mapping[str, Certificate] | None = None,
+    *,
+    apart: bool = False,
 ) -> Facts:
-    """From the privacy statement and, for the confidential page, the stages and the certificates by level."""
+    """From the privacy statement and, for the confidential page, the stages and the certificates by level. ``apart``: what
+    was measured are other units than those that are published."""
     out: Facts = {
         "name": name,
         "schema": f"{schema.name} ({', '.join(a.title for a in schema.attributes)})",
         "private": privacy.private,
         "mechanism": privacy.mechanism,
+        "apart": apart,
         "invariants": [c.says or f"{c.constraint} of {c.universe}, {c.level}" for c in privacy.outside],
     }
     if stages:

@@ -36,6 +36,7 @@ def facts(**changes):
     return {
         "name": "pl94-2010",
         "schema": "pl94",
+        "apart": False,
         "private": True,
         "neighbours": "bounded",
         "mechanism": "discrete-gaussian",
@@ -155,7 +156,7 @@ def test_what_it_is_given_is_escaped():
 
 
 def test_little_is_enough():
-    least = {"name": "bare", "schema": "toy", "private": True, "neighbours": "bounded"}
+    least = {"name": "bare", "schema": "toy", "private": True, "apart": False, "neighbours": "bounded"}
     assert "No errors were measured" in Page(html([], least)).text
     one = [
         row("State", "total", "postprocessed", "all", mae=0.0),
@@ -197,3 +198,11 @@ def test_epsilon_is_never_rounded_down():
 )
 def test_clock(seconds, shown):
     assert clock(seconds) == shown
+
+
+def test_errors_of_units_that_are_not_published_say_so(page):
+    """On an optimised spine the tables of errors are of the units that were measured."""
+    apart = html(rows(), facts(apart=True))
+    for says in ("per unit of each level of the measured tree", "Persons were measured over an optimised spine"):
+        assert says in apart
+        assert says not in page

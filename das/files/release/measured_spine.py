@@ -25,7 +25,8 @@ from das.model.measured_spine import MeasuredSpine
 from das.model.spine import Spine
 
 NAME = "spine.parquet"
-_COLUMNS = ("measured_with", "place")
+#: Beside those of the published spine.
+COLUMNS = ("measured_with", "place")
 
 
 def write(path: Path, tree: MeasuredSpine, published: Spine) -> None:
@@ -46,7 +47,7 @@ def write(path: Path, tree: MeasuredSpine, published: Spine) -> None:
     above = sum(map(len, tree.spine.codes[:-1]))
     places = [pa.repeat("", above), texts.column(published.codes[-1][tree.place])]
     table = spine_file.table_of(tree.spine)
-    for column, parts in zip(_COLUMNS, (names, places), strict=True):
+    for column, parts in zip(COLUMNS, (names, places), strict=True):
         table = table.append_column(column, pa.chunked_array(parts, pa.string()))
     with atomic.file(path) as draft:
         pq.write_table(table, draft, compression="zstd", use_dictionary=["level", "parent", "name", "measured_with"],
@@ -61,7 +62,7 @@ def read(path: Path, published: Spine) -> MeasuredSpine:
     if not path.exists():
         return MeasuredSpine.of(published)
     spine = spine_file.read(path)
-    table = parquet.columns(path, _COLUMNS)
+    table = parquet.columns(path, COLUMNS)
     classes = texts.texts(table["measured_with"])
     lowest, ends = len(spine.codes[-1]), np.cumsum([0, *map(len, spine.codes)])
     place = published.find(published.levels[-1], texts.codes(table["place"])[-lowest:])

@@ -104,7 +104,9 @@ def _check_dictionary(release: Path, spec: RunSpec, assigned: dictionary.Assigne
     path = release / dictionary.NAME
     if not path.exists():
         return
-    again = dictionary.text(spec.after, spine_file.read(release / "spine.parquet"), assigned)
+    spine = spine_file.read(release / "spine.parquet")
+    apart = [name for name, tree in trees_of(release, [u.name for u in spec.universes]).items() if not tree.alike]
+    again = dictionary.text(spec.after, spine, assigned, apart)
     said = run_directory.read_text(path, "data dictionary")
     for i, (one, other) in enumerate(zip_longest(said.splitlines(), again.splitlines())):
         if one != other:
