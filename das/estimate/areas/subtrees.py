@@ -17,11 +17,13 @@ right-hand sides of a chain are added, and only its top needs an inverse. So a l
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from das.engine import in_order
 from das.estimate.areas.directions import Array, Directions, Ints
 from das.estimate.areas.pieces import Tiers
 from das.estimate.information import support
@@ -32,6 +34,9 @@ from das.model.query import Query
 from das.model.spine import Spine
 
 Mask = NDArray[np.bool_]
+#: Batches of lowest units that are worked on at once: most of their time is reading and products of matrices, which other
+#: threads need not wait for.
+THREADS = 2
 #: The variance along what a lowest unit's own measurements do not see. Columns that need it are not estimated.
 _VAGUE = 1e9
 #: What is below this is rounding error, in eigenvalues relative to the largest, and in weights of a column.
@@ -100,36 +105,47 @@ class Subtrees:
 
     def lowest(self) -> tuple[Lowest, Below]:
         """The lowest units, batch by batch, and what they say of those above (nothing, of a tree of one level)."""
-        to, level, parent = self.directions, self.spine.levels[-1], self.tiers.parents[-1]
-        only = np.bincount(parent)[parent] == 1
+        to, parent = self.directions, self.tiers.parents[-1]
         shape = (len(to.used), to.modes.d, to.modes.d)
         n = len(self.tiers.parents[-2]) if len(self.tiers) > 1 else 1
         below = Below(np.zeros((n, *shape)), np.zeros((n, to.modes.d, len(to))))
-        covariance, kinds, told, chains = [np.zeros((0, *shape))], [], [], []
-        for start, stop in self.spine.batches(level, sum(q.answers for q in self.queries[level].values())):
-            weight, rhs, whole = self._own(level, start, stop)
-            allowed = support(to.modes, self.bounds[level].rows(start, stop))
-            rhs[~allowed] = 0.0
-            alone = only[start:stop]
-            found, kind = self._kinds(level, weight, allowed, whole, ~alone)
-            mean = np.zeros_like(rhs)
-            for t in range(len(found)):
-                rows = np.flatnonzero((kind == t) & ~alone)
-                mean[rows] = to.apply(found[t], rhs[rows])
-            if self.tiers.total[-1] is not None:
-                gain = self._gains(found, self.known[level])
-                mean += to.apply(gain[kind], self._point(len(self.tiers) - 1, start, stop) - mean)
-                found = found - gain @ found
-            rows = np.flatnonzero(~alone)
-            at = parent[start:stop][rows]
-            _add(below.covariance, at, kind[rows], found)
-            np.add.at(below.mean, at, mean[rows])
-            end = np.flatnonzero(alone)
-            chains.append(Chains(start + end, self._precision(level, weight[end]), rhs[end], allowed[end], whole[end]))
-            told.append(to.dot(to.weight, mean))
-            kinds.append(kind + sum(map(len, covariance)))
-            covariance.append(found)
-        return Lowest(np.concatenate(covariance), np.concatenate(kinds), np.concatenate(told), _joined(chains)), below
+        answers = sum(q.answers for q in self.queries[self.spine.levels[-1]].values())
+        found: list[Lowest] = []
+        kinds = 0
+        with ThreadPoolExecutor(THREADS) as pool:
+            slices = self.spine.batches(self.spine.levels[-1], answers)
+            for start, (some, mean) in in_order(pool, self._some_of_lowest, slices, ahead=THREADS + 1):
+                alone = np.zeros(len(mean), dtype=bool)
+                alone[some.chains.unit - start] = True
+                rows = np.flatnonzero(~alone)
+                _add(below.covariance, parent[start + rows], some.kind[rows], some.covariance)
+                np.add.at(below.mean, parent[start + rows], mean[rows])
+                found.append(replace(some, kind=some.kind + kinds))
+                kinds += len(some.covariance)
+        covariance, kind, told = (
+            np.concatenate([getattr(f, a) for f in found]) for a in ("covariance", "kind", "told")
+        )
+        return Lowest(covariance, kind, told, _joined([f.chains for f in found])), below
+
+    def _some_of_lowest(self, ends: tuple[int, int]) -> tuple[int, tuple[Lowest, Array]]:
+        """Of a slice of the lowest units its start, what they say, and their means ``(units, d, directions)``."""
+        (start, stop), to, level, parent = ends, self.directions, self.spine.levels[-1], self.tiers.parents[-1]
+        weight, rhs, whole = self._own(level, start, stop)
+        allowed = support(to.modes, self.bounds[level].rows(start, stop))
+        rhs[~allowed] = 0.0
+        alone = (np.bincount(parent) == 1)[parent[start:stop]]
+        found, kind = self._kinds(level, weight, allowed, whole, ~alone)
+        mean = np.zeros_like(rhs)
+        for t in range(len(found)):
+            rows = np.flatnonzero((kind == t) & ~alone)
+            mean[rows] = to.apply(found[t], rhs[rows])
+        if self.tiers.total[-1] is not None:
+            gain = self._gains(found, self.known[level])
+            mean += to.apply(gain[kind], self._point(len(self.tiers) - 1, start, stop) - mean)
+            found = found - gain @ found
+        end = np.flatnonzero(alone)
+        chains = Chains(start + end, self._precision(level, weight[end]), rhs[end], allowed[end], whole[end])
+        return start, (Lowest(found, kind, to.dot(to.weight, mean), chains), mean)
 
     def _kinds(self, level: str, weight: Array, allowed: Mask, whole: Mask, needed: Mask) -> tuple[Array, Ints]:
         """The distinct covariances of some lowest units, and which each has; 0 for those that are not ``needed``."""
