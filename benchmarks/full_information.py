@@ -93,7 +93,7 @@ def _errors(spec: RunSpec, prepared: Prepared, covered: list[tuple[int, int]] | 
 
 def _coverage(out: RunDirectory, prepared: Prepared, spec: RunSpec, level: str) -> tuple[int, int]:
     """How many answers of a level lie inside their interval, of how many that are uncertain."""
-    truth = prepared.truth["persons"][level].open("to count how many intervals hold it")
+    truth = prepared.measured["persons"][level].open("to count how many intervals hold it")
     inside = of = 0
     for batch in pq.ParquetFile(out.release / "estimates" / f"{level}.parquet").iter_batches():
         names = batch["query_name"].to_pylist()
