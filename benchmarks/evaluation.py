@@ -22,7 +22,6 @@ from time import perf_counter
 import das
 from benchmarks.common import CONFIG, RHODE_ISLAND, ROOT, Figures, no_data, shared_data, timed
 from benchmarks.whole_run import WholeRun, whole_run
-from das.files.measurements.nmf_reader import NmfReader
 from das.jobs.sweep import sweep
 from das.model.error_rows import SweepRow
 from das.release.post import open_release
@@ -74,11 +73,11 @@ def _state(figures: Figures, data: Path, folder: Path, workers: int, and_sweep: 
 
 def _read_all(run: WholeRun) -> None:
     opened = open_release(run.directory.release)
-    for u in opened.spec.universes:
-        reader = NmfReader(run.directory.nmf(u.name), opened.spine)
-        for level in opened.spine.levels:
+    for u in opened.after.universes:
+        reader = opened.source(u)
+        for level in reader.spine.levels:
             for query in reader.queries(level):
-                for start, stop in opened.spine.batches(level, u.schema.query(query).answers):
+                for start, stop in reader.spine.batches(level, u.schema.query(query).answers):
                     reader.read(level, query, start, stop)
 
 

@@ -36,7 +36,7 @@ from das.release.post import open_release
 from das.risk.guarantee import most_often_right
 from das.risk.table_attack import count_at, guess
 from das.stages import Stages
-from das.truth.histogram import upward
+from das.truth.histogram import over, upward
 from das.truth.preparation import Prepared
 from studies.jason import box_least_squares
 from studies.jason import experiments as jason
@@ -156,7 +156,12 @@ def _canaries(figures: Figures, prepared: Prepared, rho: str, folder: Path) -> N
     found = []
     for name, kept in (("heads", own), ("tails", ~own)):
         changed = _replaced(truth, unit[~kept], cell[~kept], other[~kept])
-        without = replace(prepared, truth={**prepared.truth, "persons": upward(Confidential(changed), prepared.spine)})
+        lower, tree = Confidential(changed), prepared.trees["persons"]
+        without = replace(
+            prepared,
+            truth={**prepared.truth, "persons": upward(lower, prepared.spine)},
+            measured={**prepared.measured, "persons": over(tree, lower)},
+        )
         found.append(_found(_run(without, rho, folder / name), unit, cell, truth))
     # of the n in the cell one has gone: the attacker is right about it if he still claims n
     p1, p0 = np.where(own, *found), np.where(own, *reversed(found))

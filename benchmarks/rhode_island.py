@@ -24,11 +24,9 @@ from benchmarks.whole_run import WholeRun, whole_run
 from das import spec as specification
 from das.engine import Silent
 from das.files.measurements import nmf
-from das.files.measurements.nmf_reader import NmfReader
 from das.files.run import errors_csv, truth
 from das.model.error_rows import ErrorRow
 from das.model.ledger import Ledger
-from das.model.measured_spine import MeasuredSpine
 from das.model.measurement import Measurement
 from das.noise import entropy
 from das.release import estimating as from_release
@@ -125,25 +123,26 @@ def _measuring(figures: Figures, data: Path, folder: Path) -> None:
     prepared = preparation.prepare(spec, [data], Stages(), Silent())
     _measure_all(spec, prepared)  # thresholds and caches
     t = timed(partial(_measure_all, spec, prepared), 3)
-    levels = _measure_all(spec, prepared)
-    drawn = sum(m.values.size for ms in levels.values() for m in ms)
-    units = sum(prepared.spine.units(level) for level in levels)
+    levels, tree = _measure_all(spec, prepared), prepared.trees["persons"].spine
+    drawn = sum(m.values[np.isfinite(m.variance)].size for ms in levels.values() for m in ms)
+    units = sum(tree.units(level) for level in levels)
     figures("measuring alone: 11 queries, all levels", t.seconds, "s", at_most=4, cpu_seconds=t.cpu, units=units,
             draws=drawn)  # fmt: skip
     root = folder / "nmf"
 
     def write() -> None:
         for level, found in levels.items():
-            nmf.write(root, level, spec.persons.schema, prepared.spine, iter(found))
-        nmf.write_constraints(root, spec.persons.schema, prepared.spine, prepared.constraints["persons"])
+            nmf.write(root, level, spec.persons.schema, tree, iter(found))
+        nmf.write_constraints(root, spec.persons.schema, tree, prepared.constraints["persons"])
 
     t = timed(write, 3)
     size = sum(p.stat().st_size for p in root.rglob("*.parquet")) / 1e6
     figures("writing noisy measurement files", t.seconds, "s", at_most=10, cpu_seconds=t.cpu)
-    answers = {d: levels[d.level] for d in spec.persons.plan.draws}
     least = sum(
-        _bits(float(d.parameter)) * sum(m.values.size for m in ms if m.query == d.query) for d, ms in answers.items()
-    )
+        _bits(float(v)) * int(n) * m.values.shape[1]
+        for ms in levels.values() for m in ms
+        for v, n in zip(*np.unique(m.variance[np.isfinite(m.variance)], return_counts=True), strict=True)
+    )  # fmt: skip
     figures("noisy measurement files", size, "MB", at_most=45, bytes_per_value=size * 1e6 / drawn,
             entropy_of_the_noise_mb=least / 8e6)  # fmt: skip
 
@@ -158,21 +157,21 @@ def _bits(sigma_sq: float) -> float:
 
 
 def _measure_all(spec: RunSpec, prepared: preparation.Prepared) -> dict[str, list[Measurement]]:
-    u = spec.persons
-    ledger, source = Ledger(u.plan.cost), entropy.system()
+    tree = prepared.trees["persons"]
+    u = spec.on(prepared.trees).persons
+    ledger, source = Ledger(u.plan.cost, paths=u.plan.paths), entropy.system()
     return {
-        level: list(measure(h, level, u.name, u.schema, MeasuredSpine.of(prepared.spine), u.plan, source, ledger))
-        for level, h in prepared.truth[u.name].items()
+        level: list(measure(h, level, u.name, u.schema, tree, u.plan, source, ledger))
+        for level, h in prepared.measured[u.name].items()
     }
 
 
 def _reading(figures: Figures, run: WholeRun) -> None:
     opened = open_release(run.directory.release)
-    level = opened.spine.levels[-1]
-    units, root = opened.spine.units(level), run.directory.nmf("persons")
-    times = {}
-    for query in NmfReader(root, opened.spine).queries(level):
-        times[query] = timed(partial(NmfReader(root, opened.spine).read, level, query, 0, units), 3).seconds
+    level, persons, times = opened.spine.levels[-1], opened.after.persons, {}
+    units = opened.tree(persons).spine.units(level)
+    for query in opened.source(persons).queries(level):
+        times[query] = timed(partial(opened.source(persons).read, level, query, 0, units), 3).seconds
     slowest = max(times, key=lambda q: times[q])
     figures("reading one query of one level", times[slowest], "s", at_most=1, level=level, query=slowest,
             total_seconds=times["total"])  # fmt: skip
