@@ -13,9 +13,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from das import pipeline
 from das import spec as specification
 from das.engine import InProcess, Silent
 from das.files.measurements.published_layout import convert
+from das.files.run.ledger import measurements
 from das.files.run.run_directory import nmf_folder
 from das.model.histogram import Histogram
 from das.model.spine import Spine
@@ -70,6 +72,17 @@ def assert_same(spine: Spine, one: Histogram, their_spine: Spine, other: Histogr
     if level != spine.levels[0]:
         assert np.array_equal(spine.geocodes(level), their_spine.geocodes(level))
     assert one.same_as(other), level
+
+
+def test_a_run_goes_on_where_a_level_has_no_measurements(release: Path, worlds: Worlds, tmp_path: Path) -> None:
+    """Nothing of it was to be drawn, and nothing is missing: no level is measured again, and the end is the same."""
+    run = worlds.copy(release.parent, tmp_path / "run")
+    (run / "manifest.json").unlink()
+    again = specification.parse((run / "release" / "spec.toml").read_text(encoding="utf-8"), where="spec.toml")
+    pipeline.run(again, run, paths=[worlds.data("three thousand")], resume=True)
+    assert (run / "manifest.json").is_file()
+    assert measurements(run / "release") == measurements(release)
+    assert (run / "release" / "privacy.json").read_bytes() == (release / "privacy.json").read_bytes()
 
 
 def test_rows_are_in_folders_of_branches_and_states_and_of_measured_units_alone(release: Path) -> None:
