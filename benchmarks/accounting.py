@@ -14,8 +14,13 @@ from fractions import Fraction
 from math import inf
 
 from benchmarks.common import CONFIG, Figures, timed
-from das import load_spec
-from das.accounting import Composition, calibrate, curve, delta, epsilon
+from das.accounting import Composition, calibrate, curve, delta, epsilon, worst
+from das.accounting.draws import Differing, changed
+from das.accounting.guarantee import together
+from das.accounting.profile import worst_epsilon
+from das.accounting.worst import Found
+from das.model.budget import Plan
+from das.spec import parse
 from tests.accounting.oracle_convolution import Convolution
 from tests.oracles import as_mpf
 
@@ -32,7 +37,8 @@ def main() -> None:
     parser.add_argument("--compositions", type=int, default=300, help="random ones held against convolution")
     args = parser.parse_args()
     figures = Figures("accounting")
-    plan = load_spec(CONFIG).persons.plan
+    tabulation = parse(CONFIG.read_text(encoding="utf-8"), where=str(CONFIG), overrides=["geography.spine=tabulation"])
+    plan = tabulation.persons.plan
     allocations = {"one level, 10 queries": (LEVELS[:1], 0.05), "eight levels, 80 queries": (LEVELS, 0.05),
                    "redistricting, 65 queries, replace-one": (Composition.of(plan), 1.0)}  # fmt: skip
     for name, (draws, limit) in allocations.items():
@@ -43,8 +49,31 @@ def main() -> None:
         figures(f"width of epsilon, delta 1e-5 to 1e-30: {name}", width, "", at_most=1e-10)
     clock = timed(lambda: calibrate(plan, "17.14", "1e-10"), args.repeats)
     figures("calibration of the redistricting plan to (17.14, 1e-10)", clock.cpu, "s", at_most=10)
+    all_conceivable(figures, plan, args.repeats)
     beside_google(figures, args.repeats)
     against_convolution(figures, args.compositions)
+
+
+def all_conceivable(figures: Figures, plan: Plan, repeats: int) -> None:
+    """The worst of all pairs of places of an optimised spine, and with a housing unit beside: time as a multiple of that of
+    one composition of as many draws."""
+    spec = parse(CONFIG.read_text(encoding="utf-8"), where=str(CONFIG), overrides=["geography.spine=optimized"])
+    persons, housing = (changed(u.plan) for u in spec.universes)
+    one = timed(lambda: [epsilon(plan, d) for d in DELTAS], repeats).cpu / len(DELTAS)
+    for name, found in (
+        ("528 pairs of places", persons),
+        ("528 squared, with housing units", together([persons, housing])),
+    ):
+        clock = timed(lambda found=found: [_searched(found, Fraction(d)) for d in DELTAS], repeats)  # type: ignore[misc]
+        at = worst_epsilon(found, Fraction("1e-10"))
+        figures(f"epsilon of the worst of {name}, as a multiple of one composition", clock.cpu / len(DELTAS) / one, "times",
+                at_most=25, epsilon=at.high, width=at.high - at.low)  # fmt: skip
+
+
+def _searched(found: Differing, d: Fraction) -> Found:
+    """With nothing remembered."""
+    worst._bounds.cache_clear()
+    return worst_epsilon(found, d)
 
 
 def beside_google(figures: Figures, repeats: int) -> None:

@@ -6,9 +6,10 @@ what its ledger says: levels that were written stand; what was drawn and lost is
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from fractions import Fraction
 
 from das import spec as specification
 from das.accounting.document import OwnStatement
@@ -24,7 +25,7 @@ from das.files.release.adoption import adopt
 from das.files.run import run_directory
 from das.files.run.ledger import LedgerFile, folder_digest
 from das.files.run.run_directory import RunDirectory
-from das.model.budget import total
+from das.model.budget import UnitPath, dearest
 from das.model.ledger import Event, Ledger
 from das.model.measured_spine import MeasuredSpine
 from das.model.not_private import marked
@@ -119,7 +120,7 @@ def _measured(
     """Write the noisy measurements. Returns what was drawn for them, and what was drawn and lost before."""
     book = LedgerFile(directory.ledger)
     _check_ledger(book, spec, prepared.trees)
-    kept, lost = _history(book, directory, accept_spent)
+    kept, lost = _history(book, directory, {u.name: u.plan.paths for u in spec.universes}, accept_spent)
     events = {}
     for u in spec.universes:
         before = [e for (universe, _), es in kept.items() for e in es if universe == u.name]
@@ -148,7 +149,7 @@ def _entropy(spec: RunSpec) -> entropy.Entropy:
 
 
 def _history(
-    book: LedgerFile, directory: RunDirectory, accept_spent: bool
+    book: LedgerFile, directory: RunDirectory, paths: Mapping[str, Sequence[UnitPath]], accept_spent: bool
 ) -> tuple[dict[tuple[str, str], list[Event]], dict[str, tuple[Event, ...]]]:
     """From the ledger of an interrupted run: the stages that stand, and the draws that were lost, by universe."""
     kept: dict[tuple[str, str], list[Event]] = {}
@@ -163,7 +164,7 @@ def _history(
             raise ReleaseError("these measurements are not those that the ledger says were written", where=folder,
                                remedy="they were altered or lost: start a new run in another folder")  # fmt: skip
     if any(lost.values()) and not accept_spent:
-        cost = total(e for es in lost.values() for e in es)
+        cost = sum((dearest(es, paths[universe]) for universe, es in lost.items()), Fraction(0))
         where = ", ".join(dict.fromkeys(f"{e.universe} at {e.level}" for es in lost.values() for e in es))
         raise UserError(f"measuring {where} was interrupted: its budget of {cost} ({float(cost):.4g}) is spent",
                         where=directory.ledger,

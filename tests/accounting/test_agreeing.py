@@ -150,3 +150,33 @@ def test_nobody_agrees_on_totals_who_was_added_or_removed() -> None:
     assert list(definitions(Neighbours.UNBOUNDED, {"persons": [("State", "total")]})) == [ANY]
     assert list(definitions(Neighbours.UNBOUNDED, {"persons": []})) == [ANY, AGREEING]
     assert "there are none" in definitions(BOUNDED, {"persons": []})[AGREEING]
+
+
+def test_what_is_exact_of_places_in_two_units_is_known_of_neither() -> None:
+    """A root, two states of which one is in two units; a record that moves between its two agrees on the totals of all
+    states, and changes both units' own."""
+    levels = ("US", "State", "County")
+    costs = [(level, query, Fraction(1, 7)) for level in levels for query in ("total", "hhgq")]
+    plan = Plan.priced(GAUSSIAN, BOUNDED, costs)
+
+    def left(exact: str, split: tuple[str, ...]) -> set[tuple[str, str]]:
+        return {(d.level, d.query) for d in free(plan.draws, [(exact, "total")], PL94, levels, split)}
+
+    every = {(d.level, d.query) for d in plan.draws}
+    assert every - left("State", ()) == {("US", "total"), ("State", "total")}
+    assert every - left("State", ("State", "County")) == {("US", "total")}
+    # counties that are whole tell of the units above, however the states are; those in two units of whole states alone
+    assert every - left("County", ("State",)) == {(level, "total") for level in levels}
+    assert every - left("County", ("County",)) == {("US", "total"), ("State", "total")}
+    unit_of, state_of = np.array([0, 1, 2]), np.array([0, 0, 1])  # places in units, and units in states
+    for one, other in product(range(3), repeat=2):
+        same_state = state_of[unit_of[one]] == state_of[unit_of[other]]
+        told = {("State", "total")} if same_state and unit_of[one] != unit_of[other] else set()
+        assert told <= left("State", ("State", "County"))
+
+
+def test_in_words_only_whole_places_follow_from_exact_totals() -> None:
+    exact = {"persons": [("State", "total")]}
+    said = definitions(BOUNDED, exact, {"persons": ("State",)})[AGREEING]
+    assert "total of persons at State and above, at levels whose places are each one unit." in said
+    assert "one unit" not in definitions(BOUNDED, exact)[AGREEING]

@@ -12,14 +12,18 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
+from das import pipeline
 from das.errors import UserError
 from das.files import atomic
+from das.files.measurements import nmf
 from das.files.release import measured_spine, spine, statement
+from das.files.run.ledger import LedgerFile
 from das.model.measured_spine import MeasuredSpine
 from das.release import verify
 from das.report.privacy import privacy_page
+from das.spec import parse
 from tests.altered import sealed
-from tests.worlds import Worlds
+from tests.worlds import ROOT, Worlds
 
 KEYS = ("geography.spine=optimized", "run.seed=3")
 
@@ -191,3 +195,32 @@ def test_the_page_tells_of_paths_and_classes(finished: Path) -> None:
     assert "What a record is seen in" in page
     assert "County to Tract" in page or "county to tract" in page
     assert "largest between" in page
+
+
+def test_an_interrupted_run_states_what_was_lost_along_paths(worlds: Worlds, tmp_path: Path) -> None:
+    """Measuring tracts breaks off: the lost draws are of several classes, of which a record sees one."""
+    text = (ROOT / "configs" / "pl94-2010.toml").read_text(encoding="utf-8")
+    chosen = parse(text, where="c", overrides=[*KEYS, "output.report=false", "output.tables=false"])
+    run, data = tmp_path / "run", [worlds.data("one state")]
+    write = nmf.write
+
+    def failing(folder: Path, level: str, *rest: object) -> Path:
+        if level == "Tract":
+            assert list(rest[-1])  # type: ignore[call-overload]  # drawn, and then lost
+            raise OSError("the disk is full")
+        return write(folder, level, *rest)  # type: ignore[arg-type]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(nmf, "write", failing)
+        with pytest.raises(OSError, match="disk is full"):
+            pipeline.run(chosen, run, paths=data)
+    with pytest.raises(UserError, match="persons at Tract") as caught:
+        pipeline.run(chosen, run, paths=data, resume=True)
+    lost = [e for a in LedgerFile(run / "release" / "ledger.jsonl").attempts() for e in a.events if e.level == "Tract"]
+    assert {e.unit_class for e in lost} == {"Tract", "Tract to Block_Group"}
+    cost = sum((e.cost for e in lost if e.unit_class == "Tract to Block_Group"), Fraction(0))
+    assert f"its budget of {cost} " in str(caught.value)
+    pipeline.run(chosen, run, paths=data, resume=True, accept_spent=True)
+    said = verify.statement(run / "release")
+    assert said.totals["persons"] == chosen.persons.plan.cost + cost
+    assert len(said.lost) == len(lost)
