@@ -47,7 +47,8 @@ def published_by(opened: Opened) -> Tables:
 
 def variance(opened: Opened) -> float:
     """The noise in a count of traits of the lowest level, from the public noise: measurements at least as fine as
-    ``detailed`` without dwellings, taken together; the finest one, where there is none."""
+    ``detailed`` without dwellings, taken together; the finest one, where there is none. Where units are measured
+    differently, that of most of them: the guess weighs all blocks alike."""
     u, level = opened.after.persons, opened.spine.levels[-1]
     here = [n for n in u.noise if n.level == level]
     answers = {n.query: u.schema.query(n.query).answers for n in here}

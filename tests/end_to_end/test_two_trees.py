@@ -1,0 +1,85 @@
+"""A release that was measured over another tree than it is published on: what readers and commands say is of the right one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import das
+from das.files.release import statement
+from das.jobs.comparing import compare_two
+from das.release.page import exact_queries
+from das.release.post import open_release
+from das.release.table_noise import TableNoise
+from das.tables import of as tables_of
+from das.truth.assessment import truth_of
+from tests.worlds import Worlds
+
+
+@pytest.fixture(scope="module")
+def run(worlds: Worlds) -> Path:
+    return worlds.run(
+        "geography.spine=optimized", "run.seed=7", "estimation.method=full-information", data="three thousand"
+    )
+
+
+def true_totals(run: Path, level: str) -> pd.Series:
+    opened, known = truth_of(run)
+    counts = known["persons"][level].open("a test").totals()
+    return pd.Series(counts, index=opened.spine.geocodes(level))
+
+
+def test_the_noise_of_a_published_unit_is_that_of_the_files(run: Path) -> None:
+    """Occupied units, which one query tells twice, their number being known: half of the variances that the rows of the
+    fewest measured units have."""
+    opened = open_release(run / "release")
+    u = opened.after.universe("housing")
+    (table,) = [t for t in tables_of(u, {}) if t.name == "H1"]
+    exact = exact_queries(statement.read(opened.folder), u.name, opened.spine.levels)
+    noise = TableNoise.of(u, table, opened.tree(u), opened.spine, exact)
+    for level in opened.spine.levels:
+        units = opened.spine.units(level)
+        variance = opened.noisy(u).read(level, "detailed", 0, units).variance
+        known = np.isfinite(variance)  # where the tree has no unit, there is none
+        assert known.any()
+        found = noise.of_level(level)
+        assert found[known, 1] == pytest.approx(variance[known] / 2, rel=1e-6)
+        assert not found[~known].any()
+        assert not found[:, 0].any()
+
+
+def test_intervals_are_of_published_units(run: Path) -> None:
+    for level in ("County", "Tract", "Block_Group"):
+        rows = das.read_intervals(run, "P1", level)
+        rows = rows[rows["field"] == "P0010001"].set_index("geocode")
+        true = true_totals(run, level)
+        assert set(rows.index) == set(true.index)
+        inside = (rows["low"] <= true[rows.index]) & (true[rows.index] <= rows["high"])
+        assert inside[rows["low"].notna()].mean() > 0.85, level
+
+
+def test_estimates_and_measurements_have_the_codes_of_the_measured_tree(run: Path) -> None:
+    opened = open_release(run / "release")
+    spine = opened.tree(opened.after.persons).spine
+    assert spine.units("State") > opened.spine.units("State")  # a state in two branches
+    for frame in (das.read_estimates(run, "State", "total"), das.read_nmf(run, "State", "total")):
+        assert set(frame["geocode"]) <= set(spine.geocodes("State").tolist())
+    assert set(das.read_estimates(run, "Tract", "total")["geocode"]) == set(spine.geocodes("Tract").tolist())
+    total = das.read_estimates(run, "State", "total").set_index("geocode")["value"]
+    exact = true_totals(run, "State")
+    by_state = total.groupby(total.index.str[1:]).sum()
+    assert by_state[exact.index].to_numpy() == pytest.approx(exact.to_numpy(), abs=1e-6)
+
+
+def test_runs_over_two_trees_are_compared_on_what_they_publish(run: Path, worlds: Worlds, tmp_path: Path) -> None:
+    other = worlds.run("geography.spine=tabulation", "run.seed=7", data="three thousand")
+    two = compare_two(worlds.copy(run, tmp_path / "a"), other)
+    assert not two.one_noise
+    row = next(r for r in two.rows["persons"] if (r.level, r.query) == ("Tract", "total"))
+    for mae, of in ((row.mae_a, run), (row.mae_b, other)):
+        table = das.read_tables(of, "P1", "Tract")
+        published = table[table["field"] == "P0010001"].set_index("geocode")["value"]
+        assert mae == pytest.approx((published - true_totals(of, "Tract")).abs().mean())
