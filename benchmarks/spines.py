@@ -3,7 +3,7 @@
 Each run measures the persons over each spine with the same budget, estimates them by both methods, with non-negativity and
 all, and holds the published counts of every level and kind of area against the truth: mean absolute and root mean square
 errors of the total, of those of 18 and over, and of Hispanics. ``theory`` is the linear standard deviation of the total
-(:mod:`das.estimate.areas`), which knows nothing of non-negativity.
+(:mod:`das.estimate.areas.variance`), as a root mean square, which knows nothing of non-negativity.
 """
 
 from __future__ import annotations
@@ -20,8 +20,10 @@ from das import spec as specification
 from das.engine import Silent, executor
 from das.estimate.descent import full_information, topdown
 from das.estimate.passes import Passes
+from das.jobs.area_planning import linear
 from das.model.histogram import Histogram
 from das.model.ledger import Ledger
+from das.model.level_bounds import LevelBounds
 from das.model.measurement import Measurements
 from das.noise import entropy
 from das.release.post import bounds_of
@@ -41,6 +43,8 @@ METHODS = ("topdown", "full-information")
 STATISTICS = {"total": ("total", 0), "18 and over": ("votingage", 1), "Hispanic": ("hispanic", 1)}
 #: Of these the targets must be so many times closer to the truth than the tabulation spine.
 CLOSER = {("SLDL", "total"): 4.0, ("Place", "total"): 4.0}
+#: Levels that the targets must leave nearly as good.
+LEVELS = ("County", "Tract", "Block_Group", "Block")
 Errors = Mapping[tuple[str, str], NDArray[np.int64]]  #: by level or kind of area, and statistic: published less true
 
 
@@ -56,17 +60,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if data is None:
         figures.skipped("all", no_data(RHODE_ISLAND))
         return
-    chosen, found = given.spine or list(SPINES), {}
+    chosen, found, theory = given.spine or list(SPINES), {}, {}
     with executor(given.workers) as pool:
         for name in chosen:
             config, changes = SPINES[name]
             changes = (*changes, *(given.changes if name == chosen[-1] else ()))
             spec = specification.parse(config.read_text(encoding="utf-8"), where=str(config), overrides=changes)
             prepared = prepare(spec, [data], Stages(), Silent())
+            theory |= {(name, *key): value for key, value in _theory(spec, prepared)}
             for seed in range(1, given.repeats + 1):
                 for method in given.method or METHODS:
                     found.setdefault((name, method), []).append(_run(spec, prepared, seed, method, pool))
-    _print(figures, found)
+    _print(figures, found, theory)
 
 
 def _run(spec: RunSpec, prepared: Prepared, seed: int, method: str, pool: Executor) -> Errors:
@@ -77,13 +82,34 @@ def _run(spec: RunSpec, prepared: Prepared, seed: int, method: str, pool: Execut
         m for level, h in prepared.measured[u.name].items()
         for m in measure(h, level, u.name, u.schema, tree, u.plan, source.of(level), ledger)
     )  # fmt: skip
-    known = {level: {c.name: (c.sign, c.bound) for c in prepared.constraints[u.name] if c.level == level}
-             for level in tree.spine.levels}  # fmt: skip
     passes = Passes(u.passes, spec.after.tolerance)
     run = full_information if method == "full-information" else topdown
-    out = run(noisy, tree.spine, bounds_of(u.schema, tree.spine, known), u, passes, pool)
+    out = run(noisy, tree.spine, _bounds(spec, prepared), u, passes, pool)
     lowest = tree.published(out.histograms[tree.spine.levels[-1]], len(prepared.spine.codes[-1]))
     return dict(_errors(prepared, u.name, lowest))
+
+
+def _bounds(spec: RunSpec, prepared: Prepared) -> dict[str, LevelBounds]:
+    u, spine = spec.persons, prepared.trees[spec.persons.name].spine
+    known = {level: {c.name: (c.sign, c.bound) for c in prepared.constraints[u.name] if c.level == level}
+             for level in spine.levels}  # fmt: skip
+    return bounds_of(u.schema, spine, known)
+
+
+def _theory(spec: RunSpec, prepared: Prepared) -> Iterator[tuple[tuple[str, str], float]]:
+    """By method and kind, the root mean square of the standard deviations of the totals."""
+    spec = spec.on(prepared.trees)
+    tree, published = prepared.trees[spec.persons.name], prepared.spine
+    bottom = published.levels[-1]
+    at = np.full(published.units(bottom), -1)
+    at[tree.place] = np.arange(len(tree.place))
+    places = {level: (published.up(bottom, level), np.arange(len(at))) for level in published.levels}
+    places |= {a.kind: (a.area, a.unit) for a in prepared.areas}
+    for kind, (area, unit) in places.items():
+        there = at[unit] >= 0
+        found = linear(spec.persons, tree, _bounds(spec, prepared), area[there], at[unit[there]], int(area.max()) + 1)
+        for method, deviation in zip(METHODS, found, strict=True):
+            yield (method, kind), float(np.sqrt(np.mean(deviation**2)))
 
 
 def _errors(
@@ -99,15 +125,21 @@ def _errors(
             yield (kind, name), (b.answer(schema.query(query)) - a.answer(schema.query(query)))[:, answer]
 
 
-def _print(figures: Figures, found: Mapping[tuple[str, str], Sequence[Errors]]) -> None:
+def _print(
+    figures: Figures, found: Mapping[tuple[str, str], Sequence[Errors]], theory: Mapping[tuple[str, str, str], float]
+) -> None:
     mae = {key: {k: _mean(runs, k, np.abs) for k in runs[0]} for key, runs in found.items()}
     for (spine, method), runs in found.items():
         for (kind, statistic), (value, deviation) in mae[spine, method].items():
             base = mae.get(("tabulation", method), {}).get((kind, statistic))
             closer = base[0] / value if base and value and spine != "tabulation" else None
             wanted = CLOSER.get((kind, statistic)) if spine == "targets" else None
+            if spine == "targets" and kind in LEVELS and base and statistic == "total":
+                figures(f"{spine}, {method}: {kind}, {statistic}, beside the tabulation spine", value / base[0], "ratio of errors",
+                        at_most=1.1)  # fmt: skip
             figures(f"{spine}, {method}: {kind}, {statistic}", value, "persons (mean absolute error)",
                     rmse=_mean(runs, (kind, statistic), np.square)[0] ** 0.5, deviation_between_runs=deviation,
+                    theory=theory[spine, method, kind] if statistic == "total" else None,
                     units=len(runs[0][kind, statistic]), runs=len(runs), closer_than_tabulation=closer)  # fmt: skip
             if wanted is not None and closer is not None:
                 figures(

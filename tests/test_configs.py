@@ -94,7 +94,7 @@ def test_pl94_units_by_hand() -> None:
 ALLOCATION = {  # configuration and universe: the published allocation
     ("pl94-2010", "persons"): "pl94_2020_us_person",
     ("pl94-2010", "housing"): "pl94_2020_us_unit",
-    ("pl94-2010-areas", "persons"): "pl94_2020_us_person",
+    ("pl94-2010-areas", "housing"): "pl94_2020_us_unit",
 }
 
 
@@ -124,6 +124,15 @@ def test_the_demonstration_of_august_2022(shared_data: Path) -> None:
     assert dict(spec.budget.levels) == {k: Fraction(v) for k, v in published["geolevel_proportions"].items()}
     assert [len(spec.persons.plan.at(lv)) for lv in spec.geography.levels] == [10] * 8
     assert {s for shares in spec.budget.queries.values() for s in shares.values()} == {Fraction(1, 10)}
+
+
+def test_areas_have_the_budget_of_2020_in_other_shares() -> None:
+    ours, theirs = load("pl94-2010-areas"), load("pl94-2010")
+    assert ours.persons.plan.cost == theirs.persons.plan.cost
+    assert ours.budget.queries == theirs.budget.queries
+    assert ours.geography.targets == ("Block_Group", "Place", "SLDL", "SLDU", "CD")
+    assert ours.geography.runs is None
+    assert theirs.geography.runs == 12
 
 
 # --- 1940, and Kazan and Reiter ------------------------------------------------------------------------------
@@ -158,5 +167,6 @@ def test_kazan_and_reiter() -> None:
     assert (plan.cost, plan.neighbours) == (Fraction(64, 25), Neighbours.UNBOUNDED)
     assert all(2 * d.parameter * d.cost == 1 for d in plan.draws)
     theirs = {(d.level, d.query): d.cost / plan.cost for d in plan.draws}
-    assert theirs == {(d.level, d.query): d.cost / production.persons.plan.cost for d in production.persons.plan.draws}
+    plain = production.persons.plan.on(production.persons.plan.paths[0])
+    assert theirs == {(d.level, d.query): d.cost / production.persons.plan.cost for d in plain}
     assert spec.universes == (spec.persons,)

@@ -11,7 +11,7 @@ of it besides is not used: :mod:`das.estimate.areas` does.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -19,10 +19,8 @@ import numpy as np
 from das.model.cover import Cover
 from das.model.measured_spine import Ints, MeasuredSpine
 from das.model.measurement import Measurement, MeasurementSource
+from das.model.schema import Schema
 from das.model.spine import Spine
-
-#: Units of the tree that are read although they are not wanted, to read the ones around them at once.
-_GAP = 64
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,6 +30,8 @@ class Summed:
     source: MeasurementSource
     tree: MeasuredSpine
     published: Spine
+    schema: Schema
+    _slices: dict[tuple[str, int], Ints] = field(default_factory=dict, repr=False)
 
     @cached_property
     def _covers(self) -> Mapping[str, Cover]:
@@ -58,7 +58,7 @@ class Summed:
                 continue
             here = np.flatnonzero(cover.depth == depth)
             place, unit = cover.place[here] - start, cover.unit[here]
-            for some in _runs(unit):
+            for some in self._runs(name, query, unit):
                 m = self.source.read(name, query, int(unit[some[0]]), int(unit[some[-1]]) + 1)
                 at = unit[some] - m.start
                 if values is None:
@@ -77,9 +77,13 @@ class Summed:
         del level, start, stop
         return self
 
-
-def _runs(unit: Ints) -> Iterator[Ints]:
-    """Places in ``unit`` of units that stand together, in their order."""
-    if len(unit):
-        order = np.argsort(unit, kind="stable")
-        yield from np.split(order, np.flatnonzero(np.diff(unit[order]) > _GAP) + 1)
+    def _runs(self, level: str, query: str, unit: Ints) -> Iterator[Ints]:
+        """Those of ``unit`` that are in one batch, in their order: a batch is read once."""
+        answers = self.schema.query(query).answers
+        if (level, answers) not in self._slices:
+            starts = [start for start, _ in self.tree.spine.batches(level, answers)]
+            self._slices[level, answers] = np.array(starts, dtype=np.int64)
+        if len(unit):
+            order = np.argsort(unit, kind="stable")
+            batch = np.searchsorted(self._slices[level, answers], unit[order], side="right")
+            yield from np.split(order, np.flatnonzero(np.diff(batch)) + 1)

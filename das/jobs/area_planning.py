@@ -154,19 +154,28 @@ def _on(world: _World, name: str, says: str, spec: RunSpec, universe: str, progr
     trees = world.trees(spec)
     u, tree, n = spec.on(trees).universe(universe), trees[universe], len(world.areas)
     bounds = _bounds(world, u, tree)
+    area, unit = world.inside(tree)
+    topdown, full = linear(u, tree, bounds, area, unit, n)
+    everybody = np.ones((1, u.schema.cells), dtype=bool)
+    exact = estimates(_Noise(u, tree), tree.spine, bounds, u.schema, everybody, area, unit, n)
+    return AreasOnSpine(name, says, topdown, full, np.sqrt(exact.variance[:, 0]))
+
+
+def linear(
+    u: Planned, tree: MeasuredSpine, bounds: Mapping[str, LevelBounds], area: Ints, unit: Ints, areas: int
+) -> tuple[Array, Array]:
+    """The standard deviations of the totals of areas by :mod:`das.estimate.areas.variance`, top-down and by full
+    information, ``(areas,)`` both: ``unit[i]`` of the tree's lowest is in ``area[i]``."""
     noise = _Noise(u, tree)
     joint = next(((level, b.joint) for level, b in bounds.items() if b.joint is not None), None)
     tiers = Tiers.of(tree.spine, {level: b.total for level, b in bounds.items()}, joint)
-    area, unit = world.inside(tree)
     cut = pieces(tiers.parents, area, unit)
     precision = [noise.precision(level) if level else np.zeros(len(parent))
                  for level, parent in zip(tiers.level, tiers.parents, strict=True)]  # fmt: skip
     lowest = bounds[tree.spine.levels[-1]]
     precision[-1][lowest.limits.upper.sum(axis=1)[lowest.limits.row] == 0] = np.inf  # nobody can be there
-    topdown, full = (np.sqrt(_variances(tiers, precision, cut, n, every)) for every in (False, True))
-    everybody = np.ones((1, u.schema.cells), dtype=bool)
-    exact = estimates(noise, tree.spine, bounds, u.schema, everybody, area, unit, n)
-    return AreasOnSpine(name, says, topdown, full, np.sqrt(exact.variance[:, 0]))
+    topdown, full = (np.sqrt(_variances(tiers, precision, cut, areas, every)) for every in (False, True))
+    return topdown, full
 
 
 def _variances(tiers: Tiers, precision: Sequence[Array], cut: Sequence[Pieces], areas: int, full: bool) -> Array:

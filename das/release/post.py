@@ -102,7 +102,7 @@ class Opened:
     def noisy(self, universe: Universe) -> MeasurementSource:
         """The measurements of published units: sums of those that were measured, where these are others."""
         tree, source = self.tree(universe), self.source(universe)
-        return source if tree.alike else Summed(source, tree, self.spine)
+        return source if tree.alike else Summed(source, tree, self.spine, universe.schema)
 
     def areas(self) -> tuple[Areas, ...]:
         """The areas off the spine that the input knew; none in a release of another publisher."""
@@ -132,7 +132,9 @@ class Opened:
                 there = np.zeros((units, bound.shape[1]), dtype=np.int64)
                 there[whole] = bound
                 out[level]["total" if name == "joint_total" else name] = sign, there
-        return bounds_of(universe.schema, self.spine, out)
+        empty = np.ones(len(self.spine.codes[-1]), dtype=bool)
+        empty[tree.place] = False
+        return bounds_of(universe.schema, self.spine, out, empty)
 
     def _constraints(self, universe: Universe) -> dict[str, StatedBounds]:
         """By level and name."""
@@ -167,10 +169,17 @@ class Opened:
                                remedy="the release is incomplete or altered: get it again from where it was published")  # fmt: skip
 
 
-def bounds_of(schema: Schema, spine: Spine, found: Mapping[str, StatedBounds]) -> dict[str, LevelBounds]:
-    """Of the units of a tree, from the constraints of each level."""
+def bounds_of(
+    schema: Schema, spine: Spine, found: Mapping[str, StatedBounds], empty: NDArray[np.bool_] | None = None
+) -> dict[str, LevelBounds]:
+    """Of the units of a tree, from the constraints of each level; in the lowest units that are ``empty`` is nobody."""
     lowest, ends = found[spine.levels[-1]], (f"{schema.dwelling}_total_lb", f"{schema.dwelling}_total_ub")
     limits = Limits.of(lowest[ends[0]][1], lowest[ends[1]][1]) if ends[0] in lowest else None
+    queries = {name for names in found.values() for name in names} - {*ends, "total", "joint_total"}
+    if limits is None and empty is not None and not queries:
+        groups = 1 if schema.dwelling is None else len(schema.attribute(schema.dwelling).levels)
+        upper = np.where(empty[:, None], 0, np.full((len(empty), groups), geography.NO_LIMIT))
+        limits = Limits.of(np.zeros_like(upper), upper)
     totals = [level for level in spine.levels if found[level].keys() & {"total", "joint_total"}]
     if totals and "total" not in found[level := totals[-1]]:
         codes = spine.codes[spine.index(level)]

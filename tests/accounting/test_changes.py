@@ -126,7 +126,7 @@ def test_the_bureaus_own_figures_by_level() -> None:
 
 def test_production_by_hand() -> None:
     """2020 redistricting: of each level's share, what goes to queries that sum over Hispanic origin is not touched."""
-    plan = das.load_spec(CONFIGS / "pl94-2010.toml").persons.plan
+    plan = das.load_spec(CONFIGS / "pl94-2010.toml", ["geography.spine=tabulation"]).persons.plan
     found = touched(plan.draws, PL94, ["hispanic"])
     names = {"hispanic", "hispanic * cenrace", "votingage * hispanic", "votingage * hispanic * cenrace", "detailed"}
     assert {d.query for d in found} == names

@@ -21,7 +21,7 @@ from tests.worlds import Worlds
 
 @pytest.fixture(scope="module")
 def finished(worlds: Worlds) -> Path:
-    return worlds.run("run.seed=1", data="one thousand")
+    return worlds.run("run.seed=1", "geography.spine=tabulation", data="one thousand")
 
 
 @pytest.fixture

@@ -68,7 +68,9 @@ def test_the_estimate_is_what_the_release_then_states(worlds: Worlds, places: Pa
     release = open_release(worlds.run("run.seed=1", data="three thousand") / "release")
     said = counts(release, found.areas, statistics(release, ["total"])).columns[0]
     at = {s.name: s for s in found.spines}
-    assert np.allclose(at[now].estimate, said.error, rtol=1e-5)  # variances in the files are of single precision
+    assert np.allclose(
+        at[now].estimate, said.error, rtol=1e-5, atol=1e-5
+    )  # variances in the files are of single precision
     assert (at[now].estimate <= at[now].full_information + 1e-6).all()  # structures tell something
     assert (at[now].full_information <= at[now].topdown + 1e-6).all()
     mean = {name: float(np.mean(s.estimate**2)) for name, s in at.items()}

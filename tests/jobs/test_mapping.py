@@ -34,7 +34,7 @@ HOLE = [[0.25, 0.25], [0.25, 0.75], [0.75, 0.75], [0.75, 0.25], [0.25, 0.25]]
 @pytest.fixture(scope="module")
 def run(worlds: Worlds, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy, for a map of errors is written into the run."""
-    return worlds.copy(worlds.run(), tmp_path_factory.mktemp("maps") / "run")
+    return worlds.copy(worlds.run("geography.spine=tabulation"), tmp_path_factory.mktemp("maps") / "run")
 
 
 @pytest.fixture(scope="module")

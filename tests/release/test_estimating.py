@@ -24,7 +24,7 @@ from das.files.simulators import census_2010 as simulate_2010
 from das.release import estimating as from_release
 from tests.altered import sealed
 
-CHANGES = ("run.seed=5", "output.report=false")
+CHANGES = ("run.seed=5", "output.report=false", "geography.spine=tabulation")
 Das = Callable[..., Result]
 
 

@@ -22,6 +22,7 @@ from das.release.intervals import Intervals
 from das.release.post import open_release
 from das.tables import of as tables_of
 from das.truth.assessment import truth_of
+from tests.worlds import Worlds
 
 
 def das(*args: object) -> tuple[int, str]:
@@ -41,10 +42,16 @@ def run(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def informed(run: Path) -> Path:
+def tabulated(worlds: Worlds) -> Path:
+    """A run whose measured units are the published ones."""
+    return worlds.run("run.seed=1", "geography.spine=tabulation", data="one thousand")
+
+
+@pytest.fixture(scope="module")
+def informed(tabulated: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The same measurements, with full information."""
-    out = run.parent / "informed"
-    code, said = das("estimate", "--from", run, "--out", out, "--method", "full-information")
+    out = tmp_path_factory.mktemp("intervals") / "informed"
+    code, said = das("estimate", "--from", tabulated, "--out", out, "--method", "full-information")
     assert code == 0, said
     return out
 
@@ -109,7 +116,7 @@ def test_formats_names_and_chosen_units(run: Path) -> None:
 def test_they_are_never_wider_than_those_of_the_single_measurement(run: Path) -> None:
     release = open_release(run / "release")
     u = release.spec.persons
-    intervals, source = Intervals(release, u), release.source(u)
+    intervals, source = Intervals(release, u), release.noisy(u)
     for level in release.spine.levels:
         n = release.spine.units(level)
         for name in source.queries(level):
@@ -124,8 +131,8 @@ def test_they_are_never_wider_than_those_of_the_single_measurement(run: Path) ->
             assert (margin <= alone[:, None]).all(), (level, name)
 
 
-def test_full_information_says_more_above_the_lowest_level(run: Path, informed: Path) -> None:
-    opened = [open_release(x / "release") for x in (run, informed)]
+def test_full_information_says_more_above_the_lowest_level(tabulated: Path, informed: Path) -> None:
+    opened = [open_release(x / "release") for x in (tabulated, informed)]
     query = opened[0].spec.persons.schema.query("hispanic")
     masks = query.index[None, :] == np.arange(query.answers)[:, None]
     for level in opened[0].spine.levels:
@@ -138,7 +145,7 @@ def test_full_information_says_more_above_the_lowest_level(run: Path, informed: 
     own, full = (Intervals(o, o.spec.persons).read("Tract", masks)[1] for o in opened)
     assert full.mean() < 0.95 * own.mean()
     known = Intervals(opened[1], opened[1].spec.persons).read("State", np.ones((1, query.index.size), dtype=bool))
-    assert np.array_equal(known[0][:, 0], truth_of(run)[1]["persons"]["State"].open("for a test").totals())
+    assert np.array_equal(known[0][:, 0], truth_of(tabulated)[1]["persons"]["State"].open("for a test").totals())
     assert not known[1].any()
 
 

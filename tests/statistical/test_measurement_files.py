@@ -16,14 +16,14 @@ from das import pipeline, spec
 from das.engine import Silent
 from das.engine.local import InProcess
 from das.files.measurements.nmf_reader import NmfReader
-from das.files.release import spine as spine_file
 from das.files.run.run_directory import RunDirectory
 from das.files.simulators import census_2010 as simulate_2010
 from das.model.mechanisms import DISCRETE_GAUSSIAN, GEOMETRIC
 from das.stages import Stages
 from das.truth import preparation
 
-Noise = dict[tuple[str, str], NDArray[np.int64]]
+#: By level, query and class of units.
+Noise = dict[tuple[str, str, str], NDArray[np.int64]]
 KINDS = {
     "bounded": (),
     "unbounded": ("budget.neighbours=unbounded",),
@@ -47,7 +47,7 @@ def parsed(text: str, kind: str) -> spec.RunSpec:
 def runs(text: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[tuple[Noise, list[dict[str, str]]]]]:
     """Two unseeded measurements of one extract for each kind: noise by (level, query), and the ledger's lines."""
     folder = tmp_path_factory.mktemp("runs")
-    simulate_2010.write(folder / "data", seed=3, states=1, persons=3000)
+    simulate_2010.write(folder / "data", seed=3, states=1, persons=4500)
     out: dict[str, list[tuple[Noise, list[dict[str, str]]]]] = {}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pipeline, "post_process", stop)
@@ -74,15 +74,15 @@ def noise_of(
     s: spec.RunSpec, prepared: preparation.Prepared, directory: RunDirectory
 ) -> tuple[Noise, list[dict[str, str]]]:
     """What the files hold less the truth."""
-    spine = spine_file.read(directory.release / "spine.parquet")
-    reader = NmfReader(directory.nmf("persons"), spine)
+    tree = prepared.trees["persons"]
+    reader = NmfReader(directory.nmf("persons"), tree.spine, tree.measured)
     lines = json.loads((directory.release / "privacy.json").read_text())["ledger"]
     out: Noise = {}
     for line in (x for x in lines if x["universe"] == "persons"):
-        level, query = line["level"], line["query"]
-        h = prepared.truth["persons"][level].open("to subtract it in a test")
-        m = reader.read(level, query, 0, spine.units(level))
-        out[level, query] = m.values - h.answer(s.persons.schema.query(query))
+        level, query, units = line["level"], line["query"], tree.classes(line["level"])[line["class"]]
+        h = prepared.measured["persons"][level].open("to subtract it in a test")
+        m = reader.read(level, query, 0, len(units))
+        out[level, query, line["class"]] = (m.values - h.answer(s.persons.schema.query(query)))[units]
     return out, [x for x in lines if x["universe"] == "persons"]
 
 
@@ -107,9 +107,9 @@ def fits(noise: NDArray[np.int64], expected: float) -> bool:
 def test_each_level_and_query_has_the_noise_that_the_ledger_says(runs, kind: str) -> None:  # type: ignore[no-untyped-def]
     told_apart = 0
     for noise, lines in runs[kind]:
-        assert len(lines) == len(noise) == 65
+        assert len(lines) == len(noise) > 65  # of several classes of units
         for line in lines:
-            x = noise[line["level"], line["query"]]
+            x = noise[line["level"], line["query"], line["class"]]
             assert x.size == int(line["units"]) * int(line["answers"])
             assert fits(x, variance(line)), line
             if x.size >= 50_000:
@@ -122,8 +122,8 @@ def test_each_level_and_query_has_the_noise_that_the_ledger_says(runs, kind: str
 def test_neighbours_set_the_scale(runs) -> None:  # type: ignore[no-untyped-def]
     """Replacing a record costs twice what adding one does: at the same rho, twice the variance."""
     (bounded, _), (unbounded, lines) = runs["bounded"][0], runs["unbounded"][0]
-    line = next(x for x in lines if (x["level"], x["query"]) == ("Block", "detailed"))
-    key = "Block", "detailed"
+    key = "Block", "detailed", "Block"
+    line = next(x for x in lines if (x["level"], x["query"], x["class"]) == key)
     assert fits(bounded[key], variance(line, Fraction(2)))
     assert not fits(bounded[key], variance(line))
     assert fits(unbounded[key], variance(line))
