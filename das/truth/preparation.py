@@ -217,12 +217,12 @@ def _constraints(
 
 def _wholes(tree: MeasuredSpine, published: Spine, level: str, where: str) -> NDArray[np.int64]:
     """The published unit that each unit of the tree lies in. Raises :class:`InputError` where one does not lie in one, or
-    where parts of one are in two branches below the states: what is exact of all of it is known of none."""
+    where one is in several that are not the two branches of a state: what is exact of all of it is known of none."""
     whole = tree.within(level, published)
     up = tree.spine.parent[tree.spine.index(level)]
-    home = np.zeros(published.units(level), dtype=np.int64)
+    home, units = np.zeros(published.units(level), dtype=np.int64), np.bincount(whole[whole >= 0])
     home[whole] = up
-    if (whole < 0).any() or (home[whole] != up).any():
+    if (whole < 0).any() or (home[whole] != up).any() or (units.max() > 1 and level not in tree.split):
         raise InputError(f"the totals of {level!r} are not those of units of the optimised spine", where=where,
                          remedy=f"make those of a level above exact, or of {tree.spine.levels[-1]}; or set "
                                 'geography.spine = "tabulation"')  # fmt: skip

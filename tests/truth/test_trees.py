@@ -10,6 +10,7 @@ import pytest
 
 from das.engine import Silent
 from das.errors import InputError
+from das.geography import aian
 from das.spec import RunSpec, parse
 from das.stages import Stages
 from das.truth.preparation import Prepared, prepare
@@ -71,6 +72,21 @@ def test_states_in_two_branches_have_their_total_exactly_and_a_level_below_canno
     assert len(codes) > len(true)
     with pytest.raises(InputError, match="'Block_Group' are not those of units"):
         prepared(spec_of("constraints.total=Block_Group"), data)
+
+
+def test_a_total_of_a_block_group_that_is_in_several_units_is_not_stated_of_each(
+    worlds: Worlds, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Targets keep block groups whole unions of units, siblings under one tract; but the total of all says of none of these
+    what it is, and their noisy totals tell neighbours apart that agree on it."""
+    data = worlds.data("three thousand")
+    monkeypatch.setattr(aian, "branches", lambda area, code: np.zeros(len(code), dtype=bool))
+    whole = prepared(spec_of("geography.spine=tabulation", "constraints.total=Block_Group"), data)
+    assert [c.level for c in whole.constraints["persons"] if c.sign == "="] == ["Block_Group"]
+    tracts = prepared(spec_of("constraints.total=Tract"), data)  # one unit each, now that no tract is in two branches
+    assert [(c.name, c.level) for c in tracts.constraints["persons"] if c.sign == "="] == [("total", "Tract")]
+    with pytest.raises(InputError, match="'Block_Group' are not those of units"):
+        prepared(spec_of("constraints.total=Block_Group", "geography.targets=Block_Group"), data)
 
 
 def test_a_tree_rests_on_structures_only_where_these_are_published(worlds: Worlds) -> None:
