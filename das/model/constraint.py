@@ -15,7 +15,8 @@ In place of dwelling groups the partition may be the answers of a query that is 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ from das.errors import InfeasibleError, InputError
 from das.model.codes import Codes, characters, of_characters, text
 from das.model.frozen import Frozen
 from das.model.limits import Ints, Keep
+from das.model.spine import Spine
 
 #: Subsets of the groups are listed up to this many groups.
 MOST_GROUPS = 10
@@ -49,6 +51,16 @@ class Constraint(Frozen):
             raise InputError(f"unknown sign {self.sign!r}", where=f"constraint {self.name!r}")
         if self.bound.ndim != 2:
             raise InputError("bounds must be (units, answers)", where=f"constraint {self.name!r}")
+
+
+def summed(constraints: Iterable[Constraint], spine: Spine) -> Iterator[Constraint]:
+    """Of each constraint of the lowest level what it says of every level above, as sums: nothing new, and all that there is
+    of units that are not measured."""
+    for given in (c for c in constraints if c.level == spine.levels[-1]):
+        bound = given.bound
+        for depth in range(len(spine) - 1, 0, -1):
+            bound = np.add.reduceat(bound, spine.children(spine.levels[depth])[:-1], axis=0)
+            yield replace(given, level=spine.levels[depth - 1], bound=bound)
 
 
 @dataclass(frozen=True, eq=False)

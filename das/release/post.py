@@ -137,9 +137,12 @@ class Opened:
         return bounds_of(universe.schema, self.spine, out, empty)
 
     def _constraints(self, universe: Universe) -> dict[str, StatedBounds]:
-        """By level and name."""
+        """By level and name; those of a lowest level that are summed above it, of this alone."""
         reader = self.source(universe)
         found: dict[str, StatedBounds] = {level: reader.constraints(level) for level in self.spine.levels}
+        sums = set() if self.tree(universe).alike else set(found[self.spine.levels[-1]])
+        for level in self.spine.levels[:-1]:
+            found[level] = {name: bound for name, bound in found[level].items() if name not in sums}
         self._check_constraints(universe, found)
         return found
 

@@ -26,6 +26,7 @@ from das.files.run import run_directory
 from das.files.run.ledger import LedgerFile, folder_digest
 from das.files.run.run_directory import RunDirectory
 from das.model.budget import UnitPath, dearest
+from das.model.constraint import summed
 from das.model.ledger import Event, Ledger
 from das.model.measured_spine import MeasuredSpine
 from das.model.not_private import marked
@@ -134,7 +135,9 @@ def _measured(
                 folder = nmf.write(directory.nmf(u.name), level, u.schema, tree.spine, noisy)
                 book.done(u.name, level, folder_digest(folder))
             progress.advance()
-        nmf.write_constraints(directory.nmf(u.name), u.schema, tree.spine, prepared.constraints[u.name])
+        known = prepared.constraints[u.name]
+        above = () if tree.alike else summed(known, tree.spine)
+        nmf.write_constraints(directory.nmf(u.name), u.schema, tree.spine, [*known, *above])
         if ledger.cost != u.plan.cost:
             raise PrivacyError(f"the ledger says {ledger.cost}, the plan {u.plan.cost}", where=u.name)
         events[u.name] = ledger.events

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
 from das import pipeline
@@ -59,7 +60,9 @@ def test_the_measurements_alone_give_the_same_estimates(
     convert(as_published(release, universe, tmp_path / "nmf"), tmp_path / "release")
     theirs = open_release(tmp_path / "release")
     one, other = estimates(ours, universe, method), estimates(theirs, theirs.after.universes[0].name, method)
-    assert [lv for lv in one if lv not in other] == ["Tract"]  # nothing tells of it: each is a county's only child
+    assert list(one) == list(
+        other
+    )  # constraints tell of all units, also of tracts, which are a county's only child each
     for level, h in other.items():
         assert_same(tree.spine, one[level], theirs.spine, h, level)
         if level != "US":
@@ -89,7 +92,10 @@ def test_rows_are_in_folders_of_branches_and_states_and_of_measured_units_alone(
     opened = open_release(release)
     for u in opened.after.universes:
         root, tree = nmf_folder(release, u.name), opened.tree(u)
-        assert not (root / "Tract.parquet").exists()
+        assert [p.name for p in (root / "Tract.parquet").iterdir()] == ["Constraint"]
+        for level in tree.spine.levels:  # the whole tree is in the constraints
+            rows = pq.read_table(root / f"{level}.parquet" / "Constraint", columns=["geocode"])
+            assert set(rows["geocode"].to_pylist()) == set(tree.spine.geocodes(level).tolist())
         for level in ("State", "County", "Block_Group", "Block"):
             state = tree.spine.geocodes("State")[tree.spine.up(level, "State")]
             folders = {p.name for p in (root / f"{level}.parquet" / "DPQuery").iterdir()}

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from itertools import zip_longest
 from pathlib import Path
 
+import numpy as np
+
 from das.accounting import statement as stated
 from das.accounting.codec import plain
 from das.accounting.document import ALTERED, NAME, ForeignLine, ForeignStatement, Line, Statement
@@ -14,6 +16,7 @@ from das.files.measurements.nmf_reader import NmfReader
 from das.files.release import spine as spine_file
 from das.files.release import statement as privacy_statement
 from das.files.run import run_directory
+from das.model.constraint import Constraint, summed
 from das.model.mechanisms import MECHANISMS
 from das.noise import entropy
 from das.release import dictionary
@@ -80,19 +83,24 @@ def _source(spec: RunSpec) -> entropy.Entropy:
 
 
 def _check_constraints(release: Path, spec: RunSpec, said: Statement) -> None:
-    """The constraints that the statement lists are those of the files."""
+    """The constraints that the statement lists are those of the files; above the lowest level of a measured tree are also
+    the sums of what is known of that."""
     trees = trees_of(release, [u.name for u in spec.universes])
     listed = {(c.universe, c.level, c.constraint, c.sign) for c in said.outside}
-    there = {
-        (u.name, level, name, sign)
-        for u in spec.universes
-        for level in spec.geography.levels
-        for name, (sign, _) in NmfReader(
-            run_directory.nmf_folder(release, u.name), trees[u.name].spine, trees[u.name].measured
-        )
-        .constraints(level)
-        .items()
-    }
+    there = set()
+    for u in spec.universes:
+        tree, root = trees[u.name], run_directory.nmf_folder(release, u.name)
+        reader = NmfReader(root, tree.spine, tree.measured)
+        found = {level: reader.constraints(level) for level in tree.spine.levels}
+        if not tree.alike:
+            lowest = tree.spine.levels[-1]
+            given = [Constraint(name, lowest, name, sign, bound) for name, (sign, bound) in found[lowest].items()]
+            for c in summed(given, tree.spine):
+                sign, bound = found[c.level].pop(c.name, ("", c.bound[:0]))
+                if sign != c.sign or not np.array_equal(bound, c.bound):
+                    raise ReleaseError(f"constraint {c.name!r} of {c.level!r} is not the sum of those below it", where=root,
+                                       remedy=ALTERED)  # fmt: skip
+        there |= {(u.name, level, name, sign) for level, names in found.items() for name, (sign, _) in names.items()}
     for odd in sorted(listed ^ there):
         where = release / NAME if odd in listed else run_directory.nmf_folder(release, odd[0])
         raise ReleaseError(f"constraint {odd[2]!r} of {odd[0]} at {odd[1]!r} is {'not ' if odd in listed else ''}in the "
