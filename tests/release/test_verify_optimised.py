@@ -224,3 +224,12 @@ def test_an_interrupted_run_states_what_was_lost_along_paths(worlds: Worlds, tmp
     said = verify.statement(run / "release")
     assert said.totals["persons"] == chosen.persons.plan.cost + cost
     assert len(said.lost) == len(lost)
+
+
+def test_constraints_above_the_blocks_are_the_sums_of_theirs(copied: Path) -> None:
+    for path in sorted((copied / "nmf" / "Tract.parquet" / "Constraint").rglob("*.parquet")):
+        table = pq.read_table(path)
+        more = pa.array([[v + 1 for v in row] for row in table["value"].to_pylist()], table["value"].type)
+        pq.write_table(table.set_column(table.column_names.index("value"), "value", more), path)
+    sealed(copied)
+    refused(copied, "hhgq_total_lb", "'Tract' is not the sum of those below it")
