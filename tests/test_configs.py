@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 from das.accounting import tight
+from das.files.readers import pl94_2010
 from das.model.budget import Neighbours
 from das.model.mechanisms import DISCRETE_GAUSSIAN, GEOMETRIC
+from das.model.schema import PL94
 from das.spec import RunSpec, digest, dump, parse
 
 CONFIGS = sorted((Path(__file__).resolve().parents[1] / "configs").glob("*.toml"))
@@ -133,6 +135,13 @@ def test_areas_have_the_budget_of_2020_in_other_shares() -> None:
     assert ours.geography.targets == ("Block_Group", "Place", "SLDL", "SLDU", "CD")
     assert ours.geography.runs is None
     assert theirs.geography.runs == 12
+
+
+def test_the_extract_that_comes_with_the_one_for_areas_has_them() -> None:
+    """Every packaged configuration runs on the data that it names, without a download."""
+    spec = load("pl94-2010-areas")
+    extract = pl94_2010.read([CONFIGS[0].parents[1] / path for path in spec.data.path], PL94)
+    assert set(spec.geography.targets) <= set(extract.blocks.fields)
 
 
 # --- 1940, and Kazan and Reiter ------------------------------------------------------------------------------

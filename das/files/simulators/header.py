@@ -1,7 +1,8 @@
 """The geographic header of simulated 2010 files: which rows there are, and their 500 characters.
 
 Every summary level that the official files have for redistricting is there: state, county subdivision, block
-(750 in P.L. 94-171, 101 in Summary File 1), block group, tract, county and place.
+(750 in P.L. 94-171, 101 in Summary File 1), block group, tract, county, place, and congressional and state legislative
+districts.
 
 Sources: 2010 Census Redistricting Data (P.L. 94-171) Summary File, chapters 2 and 6; Summary File 1, chapter 6.
 """
@@ -28,12 +29,15 @@ FIELDS = {
     "TRACT": (55, 6), "BLKGRP": (61, 1), "BLOCK": (62, 4), "CONCIT": (68, 5), "CONCITCC": (73, 2),
     "AIANHH": (77, 4), "AIANHHFP": (81, 5), "AIANHHCC": (86, 2), "AIHHTLI": (88, 1), "AITSCE": (89, 3),
     "AITS": (92, 5), "AITSCC": (97, 2), "TTRACT": (99, 6), "TBLKGRP": (105, 1), "ANRC": (106, 5),
-    "ANRCCC": (111, 2), "AREALAND": (199, 14), "AREAWATR": (213, 14), "NAME": (227, 90), "FUNCSTAT": (317, 1),
+    "ANRCCC": (111, 2), "CD": (154, 2), "SLDU": (156, 3), "SLDL": (159, 3), "AREALAND": (199, 14), "AREAWATR": (213, 14), "NAME": (227, 90), "FUNCSTAT": (317, 1),
     "POP100": (319, 9), "HU100": (328, 9), "INTPTLAT": (337, 11), "INTPTLON": (348, 12), "LSADC": (360, 2),
 }  # fmt: skip
 #: What does not apply to a block, filled with nines; the other header fields stay blank.
 _NINES = ("CONCIT", "CONCITCC", "AITSCE", "AITS", "AITSCC", "TTRACT", "TBLKGRP", "ANRC", "ANRCCC")
 _BLOCKS_ONLY = " ".join((*_NINES, "AIANHH", "AIANHHFP", "AIANHHCC", "AIHHTLI"))
+#: Districts of each kind in a state; the houses of the legislature have borders of their own.
+DISTRICTS = {"CD": 2, "SLDU": 5, "SLDL": 12}
+_DISTRICT_OF = {"C2": "CD", "LU": "SLDU", "LL": "SLDL"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,11 +57,14 @@ def levels(at: SimulatedBlocks, state: State, block_level: str) -> Iterator[tupl
         ("040", np.zeros(len(at), dtype=np.int64), "STATE", f"{state.name} (simulated)", "00"),
         ("060", at.cousub, "STATE COUNTY COUNTYCC COUSUB COUSUBCC", "Simulated town ", "43"),
         (block_level, np.arange(len(at)),
-         f"STATE COUNTY COUNTYCC COUSUB COUSUBCC PLACE PLACECC TRACT BLKGRP BLOCK {_BLOCKS_ONLY}", "Block ", "BK"),
+         f"STATE COUNTY COUNTYCC COUSUB COUSUBCC PLACE PLACECC TRACT BLKGRP BLOCK CD SLDU SLDL {_BLOCKS_ONLY}", "Block ", "BK"),
         ("150", at.group, "STATE COUNTY COUNTYCC TRACT BLKGRP", "Block Group ", "BG"),
         ("140", at.tract, "STATE COUNTY COUNTYCC TRACT", "Census Tract ", "CT"),
         ("050", at.county, "STATE COUNTY COUNTYCC", "Simulated County ", "06"),
         ("160", at.place, "STATE PLACE PLACECC", "Simulated city ", "25"),
+        ("500", at.districts(DISTRICTS["CD"]), "STATE CD", "Simulated Congressional District ", "C2"),
+        ("610", at.districts(DISTRICTS["SLDU"]), "STATE SLDU", "Simulated Senate District ", "LU"),
+        ("620", at.districts(DISTRICTS["SLDL"]), "STATE SLDL", "Simulated House District ", "LL"),
     )  # fmt: skip
     for sumlev, unit, fields, name, lsad in table:
         start = np.flatnonzero(np.diff(unit, prepend=-2))
@@ -77,6 +84,7 @@ def _names(level: SummaryLevel, at: SimulatedBlocks) -> NDArray[np.str_]:
         "CT": np.char.add((tract // 100).astype(str), suffix),
         "06": (at.county[first] + 1).astype(str),
         "25": (at.place[first] + 1).astype(str),
+        **{lsad: (at.districts(DISTRICTS[kind])[first] + 1).astype(str) for lsad, kind in _DISTRICT_OF.items()},
     }
     return np.char.add(level.name, number[level.lsad])
 
@@ -115,6 +123,7 @@ def _codes(state: State, at: SimulatedBlocks, level: SummaryLevel) -> dict[str, 
         "AIANHHFP": np.where(aian == 9999, "99999", zeros(60000 + aian, 5)),
         "AIANHHCC": np.where(aian == 9999, "99", "D2"), "AIHHTLI": np.where(aian == 9999, "9", "R"),
     }  # fmt: skip
+    codes |= {kind: zeros(at.districts(n)[first] + 1, FIELDS[kind][1]) for kind, n in DISTRICTS.items()}
     codes |= {field: "9" * FIELDS[field][1] for field in _NINES}
     return {field: text for field, text in codes.items() if field in level.fields}
 

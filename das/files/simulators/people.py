@@ -126,6 +126,10 @@ class SimulatedBlocks:
     def __len__(self) -> int:
         return len(self.county)
 
+    def districts(self, number: int) -> Ints:
+        """The district of each block: ``number`` runs of equally many blocks, that heed no place or block group."""
+        return np.arange(len(self)) * number // len(self)
+
 
 def draw_places(rng: np.random.Generator, blocks: int, reservations: int) -> SimulatedBlocks:
     groups = max(6, round(blocks / np.clip(blocks**0.5 / 4, 5, 31)))

@@ -31,13 +31,14 @@ SHARED = Path(os.environ.get("DAS_SHARED_DATA", ROOT.parent / "shared" / "data")
 HEADER = {
     "FILEID": (1, 6), "STUSAB": (7, 8), "SUMLEV": (9, 11), "GEOCOMP": (12, 13), "LOGRECNO": (19, 25),
     "STATE": (28, 29), "COUNTY": (30, 32), "COUSUB": (37, 41), "PLACE": (46, 50), "TRACT": (55, 60),
-    "BLKGRP": (61, 61), "BLOCK": (62, 65), "AIANHH": (77, 80), "AREALAND": (199, 212), "AREAWATR": (213, 226),
+    "BLKGRP": (61, 61), "BLOCK": (62, 65), "AIANHH": (77, 80), "CD": (154, 155), "SLDU": (156, 158), "SLDL": (159, 161), "AREALAND": (199, 212), "AREAWATR": (213, 226),
     "NAME": (227, 316), "POP100": (319, 327), "HU100": (328, 336), "INTPTLAT": (337, 347), "INTPTLON": (348, 359),
 }  # fmt: skip
 #: Which codes tell the units of a summary level apart.
 CODES = {
     "040": ("STATE",), "050": ("STATE", "COUNTY"), "060": ("STATE", "COUNTY", "COUSUB"),
     "140": ("STATE", "COUNTY", "TRACT"), "150": ("STATE", "COUNTY", "TRACT", "BLKGRP"), "160": ("STATE", "PLACE"),
+    "500": ("STATE", "CD"), "610": ("STATE", "SLDU"), "620": ("STATE", "SLDL"),
     "750": ("STATE", "COUNTY", "TRACT", "BLKGRP", "BLOCK"),
 }  # fmt: skip
 
@@ -177,7 +178,7 @@ def test_tables_add_up(states: list[Extract]) -> None:
         assert [int(h["HU100"]) for h in e.header] == v[:, 288].tolist()
 
 
-@pytest.mark.parametrize("level", ["040", "050", "060", "140", "150", "160"])
+@pytest.mark.parametrize("level", ["040", "050", "060", "140", "150", "160", "500", "610", "620"])
 def test_every_upper_row_is_the_sum_of_its_blocks(states: list[Extract], level: str) -> None:
     for e in states:
         values = e.cells
@@ -214,6 +215,8 @@ def test_the_hard_cases_occur_in_every_state(states: list[Extract]) -> None:
             groups[tract, group].add(place)
         assert max(len(t) for place, t in tracts.items() if place != "99999") > 1, "a place crosses tracts"
         assert max(map(len, groups.values())) > 1, "a place cuts a block group"
+        houses = {(h["TRACT"], h["BLKGRP"], h["SLDL"]) for h in (e.header[i] for i in block)}
+        assert len(houses) > len(groups), "a house district cuts a block group"
         empty, adults, people = empty + (persons == 0).mean() / 3, adults + v[0, 144], people + v[0, 0]
     assert 0.28 < empty < 0.47
     assert 0.7 < adults / people < 0.8
