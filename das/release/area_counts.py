@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from das import tables
-from das.errors import UserError
+from das.errors import InputError, UserError
 from das.estimate import margins
 from das.estimate.areas.estimates import Estimated, estimates
 from das.files.microdata import reading as microdata
@@ -90,7 +90,12 @@ class AreaCounts:
 
 
 def counts(release: Opened, areas: Areas, asked: Sequence[Statistic], coverage: float = COVERAGE) -> AreaCounts:
-    """The statistics of areas of the lowest units of ``release.spine``."""
+    """The statistics of areas of the lowest units of ``release.spine``. Raises :class:`InputError` for a coverage that is
+    none."""
+    if not 0 < coverage < 1:
+        raise InputError(
+            f"a coverage of {coverage}", where="coverage", remedy="give a number between 0 and 1, such as 0.9"
+        )
     found: dict[int, AreaColumn] = {}
     everybody: dict[str, int] = {}
     for u in release.after.universes:

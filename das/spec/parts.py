@@ -203,6 +203,11 @@ class Geography(Part):
     def _one_or_many(cls, value: Any) -> Any:
         return (value,) if isinstance(value, str) else value
 
+    @field_validator("geocodes", mode="before")
+    @classmethod
+    def _is_a_year(cls, value: Any) -> Any:
+        return str(value) if type(value) is int else value
+
     @field_validator("fanout", mode="before")
     @classmethod
     def _is_whole(cls, value: Any) -> Any:

@@ -158,6 +158,7 @@ BAD = {
     "no such kind": (None, ("--kind", "Ward"), "no kind of area 'Ward'"),
     "neither": (None, (), "this release knows the kinds"),
     "coverage": ("area,block\nx,{0}\n", ("--coverage", "1"), "1"),
+    "coverage that is no number": ("area,block\nx,{0}\n", ("--coverage", "nan"), "a coverage of nan"),
 }
 
 

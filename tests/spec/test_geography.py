@@ -26,7 +26,9 @@ def test_groups_are_cut_as_in_2020_and_with_targets_not_at_all(keys: list[str], 
 
 
 def test_a_specification_written_out_has_the_targets_and_of_lists_no_folder() -> None:
-    asked = spec('targets=["/home/somebody/wards.csv", "Place"]', "digits={Tract=3}", "geocodes='2010'")
+    asked = spec(
+        'targets=["/home/somebody/wards.csv", "Place"]', "digits={Tract=3}", "geocodes=2010"
+    )  # a year without quotes, too
     assert asked.geography.lists == ("/home/somebody/wards.csv",)
     again = parse(dump(asked), where="again").geography
     assert "somebody" not in dump(asked)
