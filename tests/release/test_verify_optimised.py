@@ -123,6 +123,30 @@ def test_a_unit_with_another_units_variance_is_noticed(copied: Path) -> None:
     refused(copied, "variance", code, "the statement gives")
 
 
+def test_values_that_are_not_those_of_the_ledger_are_noticed_with_every_digest_of_the_statement_right(
+    copied: Path,
+) -> None:
+    def shifted(table: pa.Table) -> pa.Table:
+        held = table["value"].to_pylist()
+        held[0][0] += 1
+        return table.set_column(table.column_names.index("value"), "value", pa.array(held, table["value"].type))
+
+    rows_changed(copied, "Tract", shifted)
+    sealed(copied)
+    refused(copied, "Tract.parquet/DPQuery", "in ledger.jsonl")
+
+
+def test_a_unit_that_is_said_to_be_another_place_is_noticed(copied: Path) -> None:
+    path = copied / "nmf" / "spine.parquet"
+    table = pq.read_table(path)
+    places = table["place"].to_pylist()
+    places[-2:] = places[:-3:-1]
+    swapped = table.set_column(table.column_names.index("place"), "place", pa.array(places, pa.string()))
+    pq.write_table(swapped, path)
+    sealed(copied)
+    refused(copied, "nmf/spine.parquet", f"is said to be {places[-2]}")
+
+
 def test_a_share_that_is_moved_in_the_tree_and_in_the_variances_is_noticed(copied: Path) -> None:
     """A block group takes its share back from an only child's chain: the shares of the path still sum to 1, but the
     ledger has other numbers of units."""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from pathlib import Path
+
+import numpy as np
 
 from das.accounting import statement as stated
 from das.accounting.document import ALTERED, NAME, Statement
@@ -16,6 +18,7 @@ from das.files.release import statement as privacy_statement
 from das.files.run import run_directory
 from das.files.run.ledger import LedgerFile
 from das.model.budget import Neighbours
+from das.model.codes import text
 from das.model.ledger import Event
 from das.model.measured_spine import MeasuredSpine
 from das.model.mechanisms import MECHANISMS
@@ -32,6 +35,7 @@ def drawn(release: Path) -> tuple[RunSpec, stated.Drawn]:
                            remedy="name the run that has the noisy measurements")  # fmt: skip
     spec = parse(run_directory.read_text(release / "spec.toml", "specification"), where=str(release / "spec.toml"))
     trees, book = trees_of(release, [u.name for u in spec.universes]), LedgerFile(release / "ledger.jsonl")
+    _check_places(trees, release)
     spec = spec.on(trees)
     events: dict[str, tuple[Event, ...]] = {u.name: () for u in spec.universes}
     lost: dict[str, tuple[Event, ...]] = {}
@@ -55,6 +59,16 @@ def trees_of(release: Path, universes: Iterable[str]) -> dict[str, MeasuredSpine
     """What each universe was measured over: the release's spine, or one of its own beside the measurements."""
     spine = spine_file.read(release / "spine.parquet")
     return {u: tree_file.read(run_directory.nmf_folder(release, u) / tree_file.NAME, spine) for u in universes}
+
+
+def _check_places(trees: Mapping[str, MeasuredSpine], release: Path) -> None:
+    """The code of a lowest unit of a tree of its own ends with that of the place that it is (:mod:`das.geography.geocodes`)."""
+    published = spine_file.read(release / "spine.parquet")
+    for universe, tree in trees.items():
+        place = published.codes[-1][tree.place]
+        if not tree.alike and len(odd := np.flatnonzero(~np.strings.endswith(tree.spine.codes[-1], place))):
+            raise ReleaseError(f"{tree.spine.code(tree.spine.levels[-1], int(odd[0]))} is said to be {text(place[odd])[0]}",
+                               where=run_directory.nmf_folder(release, universe) / tree_file.NAME, remedy=ALTERED)  # fmt: skip
 
 
 def check_books(release: Path, said: Statement) -> None:

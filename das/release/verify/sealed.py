@@ -9,7 +9,7 @@ from das.accounting.document import ALTERED, NAME, PAGE, Stated, Statement
 from das.errors import ReleaseError
 from das.files.release import statement as privacy_statement
 from das.files.run import run_directory
-from das.files.run.ledger import digests
+from das.files.run.ledger import LedgerFile, digests
 from das.release.seal import page, software
 from das.release.verify.place import place
 
@@ -20,8 +20,9 @@ def same_software(said: Stated) -> bool:
 
 
 def check_seal(release: Path, said: Statement) -> None:
-    """Every file of the release is there, and is the one of which the statement has the digest; and there is no other:
-    none that is hidden, and no link to a folder, which would bring its files along where the release is copied."""
+    """Every file of the release is there, and is the one of which the statement has the digest, and of measurements the
+    ledger, too; and there is no other: none that is hidden, and no link to a folder, which would bring its files along
+    where the release is copied."""
     if links := run_directory.links(release):
         raise ReleaseError(
             "is a link, and no file of the release", where=links[0], remedy=f"take it away; or {ALTERED}"
@@ -40,6 +41,13 @@ def check_seal(release: Path, said: Statement) -> None:
         if listed != here:
             raise ReleaseError(f"digests.{name} is {listed}, and computed again {here}",
                                where=place(release / NAME, ("digests", name)), remedy=ALTERED)  # fmt: skip
+    for attempt in LedgerFile(release / "ledger.jsonl").attempts():
+        folder = run_directory.nmf_folder(release, attempt.universe) / f"{attempt.level}.parquet" / "DPQuery"
+        here = found.get(str(folder.relative_to(release)))
+        if attempt.digest is not None and here not in (None, attempt.digest):
+            raise ReleaseError(
+                f"the digest is {here}, and in ledger.jsonl {attempt.digest}", where=folder, remedy=ALTERED
+            )
     if not privacy_statement.as_written(release, said):
         raise ReleaseError("says what was stated, but not in the text that das writes", where=release / NAME,
                            remedy=ALTERED)  # fmt: skip
