@@ -36,7 +36,7 @@ def show_areas(spec: RunSpec, universe: str, listed: Path, paths: Sequence[Path]
     console().print(records_table(f"{spec.run.name}: {universe}, root mean square over {len(found.areas):,} areas of "
                                   f"{found.areas.kind}", [_root(s) for s in found.spines]))  # fmt: skip
     shown = found.areas.codes[:LISTED]
-    rows = [{"area": found.areas.title(i)} | {f"{s.name}, {n}": _text(getattr(s, n)[i]) for s in found.spines for n in ("topdown", "estimate")}
+    rows: list[dict[str, Any]] = [{"area": found.areas.title(i)} | {f"{s.name}, {n}": _shown(getattr(s, n)[i]) for s in found.spines for n in ("topdown", "estimate")}
             for i in range(len(shown))]  # fmt: skip
     console().print(records_table("Standard deviation of each total", rows))
     if len(shown) < len(found.areas):
@@ -52,12 +52,12 @@ def show_areas(spec: RunSpec, universe: str, listed: Path, paths: Sequence[Path]
 
 def _root(s: AreasOnSpine) -> dict[str, Any]:
     return {"spine": s.name, "which is": s.says} | {
-        n.replace("_", " "): _text(float(np.sqrt(np.mean(getattr(s, n) ** 2)))) for n in FIGURES
+        n.replace("_", " "): _shown(np.sqrt(np.mean(getattr(s, n) ** 2))) for n in FIGURES
     }
 
 
-def _text(value: float) -> str:
-    return f"{value:,.2f}" if np.isfinite(value) else "–"
+def _shown(value: float) -> float | str:
+    return round(float(value), 2) if np.isfinite(value) else "–"
 
 
 def _said(found: AreaPlan, spec: RunSpec, universe: str) -> dict[str, Any]:

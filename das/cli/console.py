@@ -223,12 +223,14 @@ def options_table(title: str, options: Sequence[Mapping[str, Any]], currency: st
 
 
 def records_table(title: str, rows: Sequence[Mapping[str, Any]]) -> Table:
-    """Rows of one kind, as they are. Long texts are folded before short ones are cut."""
+    """Rows of one kind, as they are. Long texts are folded before short ones are cut, and what a row is called never is."""
     table = Table(title=title, title_justify="left")
-    for name, value in rows[0].items() if rows else ():
+    for i, (name, value) in enumerate(rows[0].items() if rows else ()):
         text = isinstance(value, str)
-        short = all(len(str(row[name])) <= 30 for row in rows)
-        table.add_column(name, justify="left" if text else "right", no_wrap=text and short)
+        longest = max(len(str(row[name])) for row in rows)
+        short = text and longest <= 30
+        table.add_column(name, justify="left" if text else "right", no_wrap=short,
+                         min_width=max(longest, len(name)) if short and i == 0 else None)  # fmt: skip
     for row in rows:
         table.add_row(*(v if isinstance(v, str) else f"{v:,.6g}" for v in row.values()))
     return table

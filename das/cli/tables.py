@@ -85,8 +85,9 @@ def tables(
         raise UserError("Parquet is no text", where="--format parquet", remedy="give a file with --out")
     at, areas = _level(release, level, listed)
     if margins and areas is not None:
-        raise UserError("areas across the levels have no intervals", where="--margins",
-                        remedy="their column NOISE_SE is the standard error of the measured total")  # fmt: skip
+        asked = f"--kind {level}" if listed is None else f"--blocks {listed}"
+        raise UserError("the margins of areas across the levels are those of another command", where="--margins",
+                        remedy=f"`das area {run} {asked} --statistics {name}` has intervals of every column")  # fmt: skip
     lowest = at if areas is None else release.spine.levels[-1]
     table = table_export.choose(release.folder, [t for _, t in every.values()], release.spine.levels, name, lowest)
     with Live(quiet or out is None) as progress:

@@ -17,6 +17,7 @@ import pytest
 from rich.console import Console
 
 from das.cli import main
+from das.cli.area_plan import _shown
 from das.cli.console import records_table
 from das.files.release import areas, statement
 from das.files.release import spine as spine_file
@@ -323,6 +324,24 @@ def test_areas_are_sums_of_their_blocks(das: Das, towns: Path, tmp_path: Path) -
     assert (code, out) == (2, "")
     assert "line 3: '9' is not a unit of level 'Block' (and 1 more such lines)" in err
     assert das(towns, "--areas", listed, "--level", "Block", "--table", "P2")[0] == 2
+    code, _, err = das(towns, "--level", "county_subdivision", "--table", "P2", "--margins")
+    assert (code, "--kind county_subdivision --statistics P2` has intervals" in err) == (2, True)
+    code, _, err = das(towns, "--areas", tmp_path / "none.csv", "--table", "P2")
+    assert (code, "none.csv: no such file\n" in err, "--data" in err) == (2, True, False)
+
+
+@pytest.mark.parametrize("width", [80, 160])
+def test_the_name_of_an_area_is_not_cut_away_by_many_figures(width: int) -> None:
+    spines = ("tabulation", "production", "targets", "these areas")
+    rows = [
+        {"area": f"D{i}"} | {f"{s}, {n}": _shown(139.45 + i) for s in spines for n in ("topdown", "estimate")}
+        for i in range(3)
+    ]
+    screen = Console(width=width, file=io.StringIO())
+    screen.print(records_table("", rows))
+    shown = screen.file.getvalue()  # type: ignore[attr-defined]
+    assert all(f"│ D{i}   │" in shown and shown.count(f"{139.45 + i:g}") == 8 for i in range(3))
+    assert ("…" in shown) == (width < 100)  # of the headings
 
 
 def test_the_name_of_a_table_is_not_cut_away_by_long_lists_of_levels() -> None:

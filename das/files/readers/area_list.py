@@ -93,6 +93,10 @@ def _refuse(path: Path, lines: NDArray[np.intp], what: str, remedy: str) -> NoRe
 
 def _list(path: Path) -> _List:
     remedy = "write the header area,block, or give a block-assignment file of the Bureau (BLOCKID|DISTRICT)"
+    if not path.exists():
+        raise InputError(
+            "no such file", where=path, remedy="name the file of a list of blocks, with the header area,block"
+        )
     inside = members(path)
     if len(inside) != 1:
         raise InputError(f"there are {len(inside)} files in it", where=path, remedy="give one list of blocks")
