@@ -38,11 +38,11 @@ def of(
 
 
 def listed(areas: Areas, units: int) -> Codes:
-    """A code of the areas that each lowest unit lies in, joined by ``+`` where there are several, empty where there is
-    none: two units have one code where they lie in the same areas.
+    """A code of the areas that each lowest unit lies in, joined by the unit separator of ASCII where there are
+    several, empty where there is none: two units have one code where they lie in the same areas.
 
     >>> listed(Areas("Ward", ["a", "b"], np.array([1, 0, 0]), np.array([0, 0, 1])), 3)
-    array([b'a+b', b'a', b''], dtype='|S3')
+    array([b'a\\x1fb', b'a', b''], dtype='|S3')
     """
     order = np.lexsort((areas.codes[areas.area], areas.unit))
     unit, code = areas.unit[order], areas.codes[areas.area[order]]
@@ -50,7 +50,7 @@ def listed(areas: Areas, units: int) -> Codes:
     out = np.zeros(units, dtype="S1")
     for turn in range(int(rank.max()) + 1):
         here = rank == turn
-        sign = b"+" if turn else b""
+        sign = b"\x1f" if turn else b""
         more = np.zeros(units, dtype=f"S{code.dtype.itemsize + len(sign)}")
         more[unit[here]] = np.strings.add(sign, code[here])
         out = np.strings.add(out, more)

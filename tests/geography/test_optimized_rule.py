@@ -229,9 +229,15 @@ def test_targets_are_fields_levels_and_lists() -> None:
     assert found["Block_Group"].tolist() == [b"010010001001", b"010010001001", b"010010001002", b"010010001002"]
     assert found["Place"].tolist() == [b"10000", b"20000", b"10000", b"20000"]
     assert found["Tract"].tolist() == [b"01001000100"] * 4
-    assert found["wards.csv"].tolist() == [b"", b"a", b"", b"a+b"]
+    assert found["wards.csv"].tolist() == [b"", b"a", b"", b"a\x1fb"]
     tree = measured_spine(blocks, spine, unit, replace(BARE, targets={"w": found["wards.csv"]}), facilities=True)
     assert list(groups(by_block(tree)).values()) == [["1000", "2002"], ["1001"], ["2003"]]
+
+
+def test_an_area_whose_code_has_a_plus_is_not_two_areas() -> None:
+    areas = Areas("wards", ["a", "a+b", "b"], np.array([1, 0, 2]), np.array([0, 1, 1]))
+    alone, both = targets.listed(areas, 2)
+    assert alone != both
 
 
 def test_a_target_that_is_no_field_is_refused_with_those_that_there_are() -> None:
