@@ -41,8 +41,8 @@ def listed(areas: Areas, units: int) -> Codes:
     """A code of the areas that each lowest unit lies in, joined by the unit separator of ASCII where there are
     several, empty where there is none: two units have one code where they lie in the same areas.
 
-    >>> listed(Areas("Ward", ["a", "b"], np.array([1, 0, 0]), np.array([0, 0, 1])), 3)
-    array([b'a\\x1fb', b'a', b''], dtype='|S3')
+    >>> listed(Areas("Ward", ["a", "b"], np.array([1, 0, 0]), np.array([0, 0, 1])), 3).tolist()
+    [b'a\\x1fb', b'a', b'']
     """
     order = np.lexsort((areas.codes[areas.area], areas.unit))
     unit, code = areas.unit[order], areas.codes[areas.area[order]]
