@@ -257,3 +257,19 @@ def test_constraints_above_the_blocks_are_the_sums_of_theirs(copied: Path) -> No
         pq.write_table(table.set_column(table.column_names.index("value"), "value", more), path)
     sealed(copied)
     refused(copied, "hhgq_total_lb", "'Tract' is not the sum of those below it")
+
+
+@pytest.mark.parametrize("where", ["spine.parquet", "nmf/spine.parquet"])
+def test_a_column_that_nobody_reads_is_noticed(copied: Path, where: str) -> None:
+    """It could carry what is true."""
+    table = pq.read_table(copied / where)
+    pq.write_table(table.append_column("count", pa.array(range(table.num_rows))), copied / where)
+    sealed(copied)
+    refused(copied, where, "'count'")
+
+
+def test_a_folder_beside_the_levels_is_noticed(copied: Path) -> None:
+    (copied / "nmf" / "Ward.parquet").mkdir()
+    pq.write_table(pa.table({"count": [1]}), copied / "nmf" / "Ward.parquet" / "part.parquet")
+    sealed(copied)
+    refused(copied, "Ward.parquet is not of a level")

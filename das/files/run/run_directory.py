@@ -153,6 +153,11 @@ def nmf_folder(release: Path, universe: str) -> Path:
     return release / kind_of(universe).file("nmf")
 
 
+def entries(folder: Path) -> list[str]:
+    """The names of what lies in a folder."""
+    return sorted(p.name for p in folder.iterdir())
+
+
 def read_text(path: Path, what: str, remedy: str = "check the path") -> str:
     """A text file that a user names. Raises :class:`SpecError` where it is missing (``remedy``) or not UTF-8."""
     try:

@@ -13,6 +13,8 @@ from das.accounting.codec import plain
 from das.accounting.document import ALTERED, NAME, ForeignLine, ForeignStatement, Line, Statement
 from das.errors import ReleaseError
 from das.files.measurements.nmf_reader import NmfReader
+from das.files.parquet import opened
+from das.files.release import measured_spine as tree_file
 from das.files.release import spine as spine_file
 from das.files.release import statement as privacy_statement
 from das.files.run import run_directory
@@ -54,6 +56,7 @@ def statement(release: Path) -> Statement:
     spec, made = drawn(release)
     check(release)
     said = privacy_statement.read_ours(release)
+    _check_layout(release, spec)
     _check_constraints(release, spec, said)
     if same_software(said):
         _check_dictionary(release, spec, said.assigned)
@@ -80,6 +83,22 @@ def _source(spec: RunSpec) -> entropy.Entropy:
     if spec.run.seed is not None:
         return entropy.seeded(spec.run.seed)
     return entropy.kernel() if spec.run.entropy == "kernel" else entropy.system()
+
+
+def _check_layout(release: Path, spec: RunSpec) -> None:
+    """Nothing lies beside the levels' measurements, and no column beside those of the trees: what nobody reads, nobody
+    checks."""
+    trees: dict[Path, tuple[str, ...]] = {release / "spine.parquet": spine_file.COLUMNS}
+    for u in spec.universes:
+        root = run_directory.nmf_folder(release, u.name)
+        levels = {f"{level}.parquet" for level in spec.geography.levels}
+        if odd := [name for name in run_directory.entries(root) if name not in {*levels, tree_file.NAME}]:
+            raise ReleaseError(f"{odd[0]} is not of a level", where=root, remedy=ALTERED)
+        if (root / tree_file.NAME).is_file():
+            trees[root / tree_file.NAME] = (*spine_file.COLUMNS, *tree_file.COLUMNS)
+    for path, columns in trees.items():
+        if odd := [name for name in opened(path).schema_arrow.names if name not in columns]:
+            raise ReleaseError(f"it has a column {odd[0]!r}, which none has", where=path, remedy=ALTERED)
 
 
 def _check_constraints(release: Path, spec: RunSpec, said: Statement) -> None:
