@@ -35,6 +35,7 @@ from math import cos, exp, fsum, inf, log, pi, prod, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
 from das.accounting import gaussian
 from das.accounting.contour import UNIT, period
@@ -77,6 +78,11 @@ class Found:
     at: At
 
 
+#: Sums of products have the same last digits on every machine of a kind, and in every process, if one thread makes them.
+ONE_THREAD = threadpool_limits.wrap(limits=1)
+
+
+@ONE_THREAD
 def epsilon(found: Differing, delta: Fraction, exactly: Callable[[Composition], Interval]) -> Found:
     """The largest epsilon at ``delta`` of one change of each part. ``exactly`` gives the interval of one composition."""
     if count(found) <= FEW:
@@ -104,6 +110,7 @@ def epsilon(found: Differing, delta: Fraction, exactly: Callable[[Composition], 
     return Found(best.low, top, best.at)
 
 
+@ONE_THREAD
 def log_delta(found: Differing, eps: Fraction, exactly: Callable[[Composition], Interval]) -> Found:
     """The natural logarithm of the largest delta at ``eps``; ``exactly`` gives that of one composition."""
     if count(found) <= FEW:

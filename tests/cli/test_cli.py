@@ -268,7 +268,7 @@ CONFIGURATIONS = {
     "negative budget": ([('rho = "293764/114921"', 'rho = "-1"')], ["-1", "rho"]),
     "no budget": ([('rho = "293764/114921"\n', "")], ["rho", "discrete-gaussian"]),
     "no neighbours": ([('neighbours = "bounded"\n', "")], ["budget.neighbours", "missing"]),
-    "not TOML": ([("[run]", "[run")], ["TOML", "edited.toml", "line 8"]),
+    "not TOML": ([("[run]", "[run")], ["TOML", "edited.toml", "line 7"]),
     "constraint at no level": ([('total = "State"', 'total = "Staat"')], ["constraints.total", "'Staat'"]),
     "pass with a query twice": (
         [('default = [["total"], ["*"]]', 'default = [["total"], ["total", "*"]]')],
@@ -395,9 +395,10 @@ def cut_segment(nj: dict[str, bytes], ny: dict[str, bytes]) -> None:
 
 def one_person_more(nj: dict[str, bytes], ny: dict[str, bytes]) -> None:
     lines = nj["nj000012010.pl"].splitlines(keepends=True)
-    fields = lines[-5].split(b",")
+    at = next(i for i, line in enumerate(nj["njgeo2010.pl"].splitlines()) if line[8:13] == b"75000")
+    fields = lines[at].split(b",")
     fields[5] = str(int(fields[5]) + 1).encode()
-    nj["nj000012010.pl"] = b"".join([*lines[:-5], b",".join(fields), *lines[-4:]])
+    nj["nj000012010.pl"] = b"".join([*lines[:at], b",".join(fields), *lines[at + 1 :]])
 
 
 def other_county(nj: dict[str, bytes], ny: dict[str, bytes]) -> None:

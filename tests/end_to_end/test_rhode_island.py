@@ -78,7 +78,7 @@ def test_the_whole_state_with_the_production_allocation(root: Path, shared_data:
     if not path.exists():
         pytest.skip(f"{path.name} is not there")
     text = (root / "configs" / "pl94-2010.toml").read_text(encoding="utf-8")
-    outcome = pipeline.run(spec.parse(text, where="pl94-2010", overrides=("run.seed=1",)), tmp_path / "run", paths=[path],
+    outcome = pipeline.run(spec.parse(text, where="pl94-2010", overrides=("run.seed=1", "geography.spine=tabulation")), tmp_path / "run", paths=[path],
                            workers=2)  # fmt: skip
     release = tmp_path / "run" / "release"
     truth = free.published_rows([path])
