@@ -53,7 +53,7 @@ def written(path: Path, areas: Areas, blocks: NDArray[np.str_]) -> Path:
 
 @pytest.fixture
 def places(worlds: Worlds, tmp_path: Path) -> Path:
-    release = open_release(worlds.run("run.seed=1", data="three thousand") / "release")
+    release = open_release(worlds.run("run.seed=1", "geography.spine=optimized", data="three thousand") / "release")
     kind, blocks = next(a for a in release.areas() if a.kind == "Place"), release.spine.geocodes("Block")
     path = written(tmp_path / "places.csv", kind, blocks)
     path.write_text(path.read_text() + "".join(f"every second,{b}\n" for b in blocks[::2]))
@@ -65,7 +65,7 @@ def test_the_estimate_is_what_the_release_then_states(worlds: Worlds, places: Pa
     spec = package.load_spec("configs/pl94-2010.toml")
     found = planned(spec, [worlds.data("three thousand")], "persons", places, Silent())
     now = {"tabulation": "tabulation", "optimized": "production"}[spec.geography.spine]
-    release = open_release(worlds.run("run.seed=1", data="three thousand") / "release")
+    release = open_release(worlds.run("run.seed=1", "geography.spine=optimized", data="three thousand") / "release")
     said = counts(release, found.areas, statistics(release, ["total"])).columns[0]
     at = {s.name: s for s in found.spines}
     assert np.allclose(
