@@ -5,7 +5,7 @@ Nothing here can see the truth: it is the descent of every release (:mod:`das.es
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -135,8 +135,10 @@ def _nest(group: NDArray[np.intp], query: Query) -> bool:
     return pairs == max(len(np.unique(group)), query.answers)
 
 
-def _estimates(unbiased: object, noisy: Noisy, spine: Spine) -> dict[str, LevelEstimates]:
+def _estimates(
+    unbiased: Iterable[tuple[str, Query, Array, Array]], noisy: Noisy, spine: Spine
+) -> dict[str, LevelEstimates]:
     by_level: dict[str, dict[str, tuple[Array, Array]]] = {}
-    for level, query, value, error in unbiased:  # type: ignore[attr-defined]
+    for level, query, value, error in unbiased:
         by_level.setdefault(level, {})[query.name] = value, error
     return {lv: LevelEstimates(answers, lv, noisy.schema, spine, noisy.private) for lv, answers in by_level.items()}

@@ -68,8 +68,11 @@ class Limits(Frozen):
 
     def add_up(self, home: NDArray[np.integer[Any]], homes: int) -> Limits:
         """Sums over the units of each home, ``home`` ``(units,)``, of which each of the ``homes`` has one or more."""
-        low, high = (add_up(lambda keep, a=a: a[self.row[keep]], self.groups, home, homes) for a in (self.lower, self.upper))  # type: ignore[misc]  # fmt: skip
-        return Limits.of(low, high)
+
+        def summed(bound: Ints) -> Ints:
+            return add_up(lambda keep: bound[self.row[keep]], self.groups, home, homes)
+
+        return Limits.of(summed(self.lower), summed(self.upper))
 
 
 def packed(*columns: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int32]]:
