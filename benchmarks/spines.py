@@ -101,8 +101,7 @@ def _theory(spec: RunSpec, prepared: Prepared) -> Iterator[tuple[tuple[str, str]
     spec = spec.on(prepared.trees)
     tree, published = prepared.trees[spec.persons.name], prepared.spine
     bottom = published.levels[-1]
-    at = np.full(published.units(bottom), -1)
-    at[tree.place] = np.arange(len(tree.place))
+    at = tree.numbers(np.arange(published.units(bottom)))
     places = {level: (published.up(bottom, level), np.arange(len(at))) for level in published.levels}
     places |= {a.kind: (a.area, a.unit) for a in prepared.areas}
     for kind, (area, unit) in places.items():

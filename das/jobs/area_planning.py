@@ -101,13 +101,6 @@ class _World:
     def trees(self, spec: RunSpec) -> dict[str, MeasuredSpine]:
         return trees_of(spec, self.blocks, self.spine, self.unit, self.lists)
 
-    def inside(self, tree: MeasuredSpine) -> tuple[Ints, Ints]:
-        """Area and lowest unit of the tree of each block in an area."""
-        at = np.full(self.spine.units(self.spine.levels[-1]), -1, dtype=np.int64)
-        at[tree.place] = np.arange(len(tree.place))
-        there = at[self.areas.unit] >= 0
-        return self.areas.area[there], at[self.areas.unit[there]]
-
     def structures(self, tree: MeasuredSpine) -> Ints | None:
         """Of the lowest units of a tree."""
         given = self.blocks.structures
@@ -154,7 +147,7 @@ def _on(world: _World, name: str, says: str, spec: RunSpec, universe: str, progr
     trees = world.trees(spec)
     u, tree, n = spec.on(trees).universe(universe), trees[universe], len(world.areas)
     bounds = _bounds(world, u, tree)
-    area, unit = world.inside(tree)
+    area, unit = world.areas.over(tree)
     topdown, full = linear(u, tree, bounds, area, unit, n)
     everybody = np.ones((1, u.schema.cells), dtype=bool)
     exact = estimates(_Noise(u, tree), tree.spine, bounds, u.schema, everybody, area, unit, n)
@@ -243,7 +236,7 @@ def _shares(world: _World, spec: RunSpec, universe: str) -> tuple[LevelShare, ..
     tree = world.trees(spec)[universe]
     u = _spec(spec, spine="tabulation", targets=None, fanout=None).universe(universe)
     known = -1 if u.exact.total is None else tree.spine.index(u.exact.total)
-    weight = weights(tree.spine, pieces(tree.spine.parent, *world.inside(tree)), known)
+    weight = weights(tree.spine, pieces(tree.spine.parent, *world.areas.over(tree)), known)
     k, best, now = 2 // u.plan.mechanism.power, [], []
     for w, level in zip(weight, tree.spine.levels, strict=True):
         draws = u.plan.at(level)

@@ -92,6 +92,11 @@ class Areas(Frozen):
         at = first + np.arange(len(first))
         return Histogram.of(len(self), h.cells, np.repeat(self.area, size), h.cell[at], h.count[at])
 
+    def over(self, tree: MeasuredSpine) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Area and lowest unit of the tree of each block in an area, but for blocks that are not on the tree."""
+        unit = tree.numbers(self.unit)
+        return self.area[unit >= 0], unit[unit >= 0]
+
     def noise(self, tree: MeasuredSpine, variance: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
         """The variance of each area's total, added up from measured totals of whole units that make it up: of those sums
         the one with the least noise. ``variance`` is that of the measured total of each unit of the tree that was
@@ -100,16 +105,14 @@ class Areas(Frozen):
         From the lowest level up, a unit that lies wholly in the area costs the lesser of its own variance and the sum of
         its parts'.
         """
-        spine, at = tree.spine, np.full(max(int(self.unit.max()), int(tree.place.max())) + 1, -1)
-        at[tree.place] = np.arange(len(tree.place))
-        there = at[self.unit] >= 0
-        area, unit = self.area[there], at[self.unit[there]]
+        spine = tree.spine
+        area, unit = self.over(tree)
         cost, whole = variance[-1][unit], np.ones(len(unit), dtype=bool)
         for depth in range(len(spine) - 1, 0, -1):
             children = np.diff(spine.children(spine.levels[depth]))
             pairs, at = np.unique(area * len(children) + spine.parent[depth][unit], return_inverse=True)
             area, unit = pairs // len(children), pairs % len(children)
-            cost = np.bincount(at, weights=cost)
+            cost = np.bincount(at, weights=cost).astype(np.float64)
             whole = np.bincount(at, weights=whole) == children[unit]
             cost = np.where(whole, np.minimum(cost, variance[depth - 1][unit]), cost)
         out = np.zeros(len(self))

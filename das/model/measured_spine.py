@@ -191,6 +191,12 @@ class MeasuredSpine(Frozen):
         out[unit[np.bincount(place)[place] > 1]] = False
         return out
 
+    def numbers(self, places: Ints) -> Ints:
+        """Which of the tree's lowest units each of some places is, -1 where it is none: the inverse of ``place``."""
+        at = np.full(max(places.max(initial=-1), self.place.max(initial=-1)) + 1, -1, dtype=np.int64)
+        at[self.place] = np.arange(len(self.place))
+        return at[places]
+
     def published(self, lowest: Histogram, places: int) -> Histogram:
         """A histogram of the lowest units as one of the ``places`` of the published spine: nobody is where the tree has no
         unit."""
@@ -199,10 +205,9 @@ class MeasuredSpine(Frozen):
     def of_published(self, lowest: Histogram) -> Histogram:
         """A histogram of the published lowest units as one of the tree's. Raises :class:`InputError` where somebody is
         outside of it."""
-        at = np.full(lowest.units, -1, dtype=np.int64)
-        at[self.place] = np.arange(len(self.place))
-        if (at[lowest.unit] < 0).any():
+        unit = self.numbers(lowest.unit)
+        if (unit < 0).any():
             raise InputError("there are records in places without a housing unit or a facility, which the optimised spine "
                              "leaves out", where="geography.spine",
                              remedy='mend the input, or set geography.spine = "tabulation"')  # fmt: skip
-        return Histogram.of(len(self.place), lowest.cells, at[lowest.unit], lowest.cell, lowest.count)
+        return Histogram.of(len(self.place), lowest.cells, unit, lowest.cell, lowest.count)

@@ -133,10 +133,7 @@ def _published(release: Opened, u: Universe, areas: Areas, cells: NDArray[np.boo
 def _estimated(release: Opened, u: Universe, areas: Areas, cells: NDArray[np.bool_]) -> Estimated:
     """Of the lowest units of the tree that was measured; nobody is in those that are not on it."""
     source, bounds, tree = release.source(u), release.bounds(u), release.tree(u)
-    at = np.full(release.spine.units(release.spine.levels[-1]), -1, dtype=np.int64)
-    at[tree.place] = np.arange(len(tree.place))
-    there = at[areas.unit] >= 0
-    area, unit = areas.area[there], at[areas.unit[there]]
+    area, unit = areas.over(tree)
     exact = known_queries(source, u.schema, bounds)
     return estimates(source, tree.spine, bounds, u.schema, cells, area, unit, len(areas), exact)
 
