@@ -37,8 +37,7 @@ class KnownParts:
     @staticmethod
     def of(modes: Modes, known: Information, joint: JointTotals, parent: NDArray[np.int64]) -> KnownParts:
         """From what the units know, and the parent of each."""
-        home = np.zeros(len(joint.total), dtype=np.int64)
-        home[joint.part] = parent
+        home = joint.homes(parent)
         told = full.sum_up(modes, known, joint.part, len(home))
         return KnownParts(joint.part, home, replace(told, total=joint.total).settled(only(home)))
 

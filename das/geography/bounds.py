@@ -37,7 +37,6 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from das.errors import InputError
 from das.model.constraint import MOST_GROUPS, JointTotals
 from das.model.level_bounds import LevelBounds
 from das.model.limits import Ints, Keep, Limits, add_up, pieces
@@ -96,7 +95,7 @@ def bounds(
             n, parent = len(spine.codes[depth - 1]), spine.parent[depth]
             if level == total_level:
                 one = out[level].by_part()
-                reach = _reach_up(one.limits, one.total, _homes(parent, joint), n)
+                reach = _reach_up(one.limits, one.total, joint.homes(parent) if joint else parent, n)
             elif reach is not None:
                 reach = add_up(reach.__getitem__, reach.shape[1], parent, n)
             limits = limits.add_up(parent, n)
@@ -123,21 +122,10 @@ def _totals_up(
     known = {} if joint else {level: total}
     for depth in range(spine.index(level), 0, -1):
         parent = spine.parent[depth]
-        home = _homes(parent, joint if spine.levels[depth] == level else None)
+        home = joint.homes(parent) if joint and spine.levels[depth] == level else parent
         total = add_up(total[:, None].__getitem__, 1, home, len(spine.codes[depth - 1]))[:, 0]
         known[spine.levels[depth - 1]] = total
     return known, joint
-
-
-def _homes(parent: Ints, joint: JointTotals | None) -> Ints:
-    """The parent of each unit or, with joint totals, of each part."""
-    if joint is None:
-        return parent
-    home = np.zeros(len(joint.total), dtype=np.int64)
-    home[joint.part] = parent
-    if (home[joint.part] != parent).any():
-        raise InputError("the units of a part are not siblings", where="joint totals")
-    return home
 
 
 def _subsets(values: Ints) -> Ints:

@@ -97,6 +97,15 @@ class JointTotals(Frozen):
         np.add.at(out, self.part, values)
         return out
 
+    def homes(self, parent: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The parent of each part ``(parts,)``, from those of the units. Raises :class:`InputError` if the units of a part
+        have several."""
+        home = np.zeros(len(self.total), dtype=np.int64)
+        home[self.part] = parent
+        if (home[self.part] != parent).any():
+            raise InputError("the units of a part are not siblings", where="joint totals")
+        return home
+
     def check_whole(self, start: int, stop: int) -> None:
         """Raises :class:`ValueError` if units ``start:stop`` and others are in one part."""
         if np.isin(self.part, self.part[start:stop]).sum() != stop - start:

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from das.errors import InputError
 from das.model.constraint import JointTotals
 from das.model.spine import Spine
 
@@ -82,18 +81,9 @@ class Tiers:
         for name, parent in zip(spine.levels, spine.parent, strict=True):
             if joint is not None and joint[0] == name:
                 level.append("")
-                parents.append(_homes(parent, joint[1]))
+                parents.append(joint[1].homes(parent))
                 total.append(joint[1].total)
             level.append(name)
             parents.append(joint[1].part.astype(np.int64) if joint is not None and joint[0] == name else parent)
             total.append((totals or {}).get(name))
         return Tiers(tuple(level), tuple(parents), tuple(total))
-
-
-def _homes(parent: Ints, joint: JointTotals) -> Ints:
-    """The parent of each part."""
-    home = np.zeros(len(joint.total), dtype=np.int64)
-    home[joint.part] = parent
-    if (home[joint.part] != parent).any():
-        raise InputError("the units of a part are not siblings", where="joint totals")
-    return home
