@@ -26,6 +26,7 @@ from fractions import Fraction
 from functools import cached_property, reduce
 from itertools import combinations_with_replacement, product
 from math import gcd, lcm, prod
+from typing import TypeGuard
 
 from das.errors import PrivacyError
 from das.model.budget import Draw, Neighbours, Plan, UnitPath, check_covered, seen, through, total
@@ -36,7 +37,7 @@ from das.model.mechanisms import DISCRETE_GAUSSIAN
 Exactly = Fraction | int | str
 #: How many answers with noise of a mechanism and parameter differ by 1 between two data sets.
 DrawCounts = tuple[tuple[tuple[Mechanism, Fraction], int], ...]
-Draws = Plan | Ledger | Iterable[Event] | Iterable[tuple[Fraction, int]]
+Draws = Plan | Ledger | Iterable[Event | tuple[Fraction, int]]
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,7 @@ class Composition:
                                    remedy="ask das.accounting.epsilon of the plan, which takes the worst")  # fmt: skip
             return every[0]
         counts: Counter[tuple[Mechanism, Fraction]] = Counter()
-        lines: Iterable[Event | tuple[Fraction, int]] = draws.events if isinstance(draws, Ledger) else tuple(draws)
+        lines = draws.events if isinstance(draws, Ledger) else tuple(draws)
         through(d for d in lines if isinstance(d, Draw))  # refuses several classes of a level
         for d in lines:
             mechanism, parameter, n = _changes(d) if isinstance(d, Draw) else (DISCRETE_GAUSSIAN, *_pair(d))
@@ -209,7 +210,7 @@ def pure(draws: Plan | Ledger | Iterable[Event]) -> Fraction:
     return cost
 
 
-def all_pure(draws: object) -> bool:
+def all_pure(draws: object) -> TypeGuard[Plan | Ledger | tuple[Event, ...]]:
     """Whether these are draws, and all of them are differentially private with a delta of 0."""
     every = draws.draws if isinstance(draws, Plan) else draws.events if isinstance(draws, Ledger) else draws
     return isinstance(every, tuple) and bool(every) and all(isinstance(d, Draw) and d.mechanism.pure for d in every)

@@ -188,7 +188,7 @@ def curve(
     ds = [checked_delta(d) for d in deltas]
     draws = draws if isinstance(draws, Plan | Ledger | Composition) else _lines(draws)
     if all_pure(draws):
-        return [_around(pure(draws))] * len(ds)  # type: ignore[arg-type]
+        return [_around(pure(draws))] * len(ds)
     found = changed(draws)
     if count(found) == 1:
         return _curve(compositions(draws)[0], ds, certify)
@@ -206,12 +206,10 @@ def worst_epsilon(found: Differing, delta: Fraction, certify: bool = False) -> F
     return all_of(found, exactly) if certify or rho == 0 else worst.epsilon(found, delta, exactly)
 
 
-def _lines(
-    draws: Iterable[Event] | Iterable[tuple[Fraction, int]],
-) -> tuple[Event, ...] | tuple[tuple[Fraction, int], ...]:
+def _lines(draws: Iterable[Event | tuple[Fraction, int]]) -> tuple[Event | tuple[Fraction, int], ...]:
     if not isinstance(draws, Iterable):
         raise TypeError(f"this is a {type(draws).__name__}: give a plan, a ledger, or events, such as noisy.plan")
-    return tuple(draws)  # type: ignore[return-value]
+    return tuple(draws)
 
 
 def _around(value: Fraction) -> tuple[float, float]:

@@ -18,7 +18,7 @@ def _bounded() -> Iterator[None]:
     try:
         yield
     except click.ClickException as error:
-        error.message = bounded(error.message, LONGEST["what"])  # type: ignore[misc]
+        vars(error)["message"] = bounded(error.message, LONGEST["what"])
         raise
 
 

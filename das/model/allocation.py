@@ -43,15 +43,15 @@ class Allocation(Frozen):
     def of(levels: Shares, queries: Shares | Mapping[str, Shares]) -> Allocation:
         """From exact numbers as people write them. ``queries`` hold at every level, or are given by level."""
         of_level = _exact_shares(levels, "levels")
-        by_level = isinstance(queries, Mapping) and all(isinstance(q, Mapping | list | tuple) for q in queries.values())
+        given = _by_level(queries)
         of_query = {
-            level: _exact_shares(queries.get(level, ()) if by_level else queries, f"queries of {level}")  # type: ignore[union-attr, arg-type]
+            level: _exact_shares(queries if given is None else given.get(level, ()), f"queries of {level}")
             for level in of_level
         }
         _shares("plan, shares of levels", of_level)
         for level, shares in of_query.items():
             _shares(f"plan, shares of queries at {level}", shares)
-        if by_level and (odd := set(queries) - set(of_level)):
+        if given and (odd := set(given) - set(of_level)):
             raise SpecError(
                 f"queries for {sorted(odd)[0]!r}, which has no share", where="plan", remedy="add it to levels"
             )
@@ -72,7 +72,15 @@ def _shares(where: str, shares: Mapping[str, Fraction]) -> None:
         )
 
 
-def _exact_shares(shares: Shares, what: str) -> dict[str, Fraction]:
+def _by_level(queries: Shares | Mapping[str, Shares]) -> Mapping[str, Shares] | None:
+    """What is given by level, if all of it is."""
+    if not isinstance(queries, Mapping):
+        return None
+    given = {level: q for level, q in queries.items() if isinstance(q, Mapping | list | tuple)}
+    return given if len(given) == len(queries) else None
+
+
+def _exact_shares(shares: Mapping[str, object] | Sequence[str], what: str) -> dict[str, Fraction]:
     if isinstance(shares, str) or not shares:
         raise SpecError(f"{what} are {shares!r}", where="plan", remedy="list them, or give each its share")
     if isinstance(shares, Mapping):

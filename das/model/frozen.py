@@ -7,10 +7,10 @@ end in NumPy's complaint that the truth of an array is ambiguous.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import fields
+from dataclasses import Field, fields
 from functools import wraps
 from types import MappingProxyType
-from typing import Any, NoReturn, TypeVar
+from typing import Any, ClassVar, NoReturn, TypeVar
 
 import numpy as np
 
@@ -26,6 +26,8 @@ class Frozen:
     two of one class are equal if all that is compared in them is, arrays value by value, and they have no hash.
     """
 
+    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
+
     def __init_subclass__(cls, **rest: Any) -> None:
         super().__init_subclass__(**rest)
         if (own := cls.__dict__.get("__post_init__")) is not None:
@@ -35,7 +37,7 @@ class Frozen:
                 own(self, *given)
                 _freeze(self)
 
-            cls.__post_init__ = checked  # type: ignore[method-assign]
+            type.__setattr__(cls, "__post_init__", checked)
 
     def __post_init__(self) -> None:
         _freeze(self)
@@ -48,7 +50,7 @@ class Frozen:
     def __eq__(self, other: object) -> bool:
         if type(other) is not type(self):
             return NotImplemented
-        names = [f.name for f in fields(self) if f.compare]  # type: ignore[arg-type]
+        names = [f.name for f in fields(self) if f.compare]
         return all(_same(getattr(self, name), getattr(other, name)) for name in names)
 
 
@@ -65,7 +67,7 @@ class FrozenMap(dict[K, V]):
 
 
 def _freeze(value: Frozen) -> None:
-    for field in fields(value):  # type: ignore[arg-type]
+    for field in fields(value):
         given = getattr(value, field.name)
         if (kept := _kept(given)) is not given:
             object.__setattr__(value, field.name, kept)

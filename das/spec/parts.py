@@ -57,13 +57,11 @@ class Run(Part):
         return self.seed is None
 
 
-class TableData(Part):
-    """``[universes.<name>.data]``: the tables of a universe of your own."""
+class _Files(Part):
+    """Where data are, and in which encoding."""
 
     path: tuple[str, ...] = ()
     """Files or folders, one or a list, read together; relative to where the command is run."""
-    columns: dict[str, Any]
-    """Which column holds what, as under ``[data.columns]``; the last level of its geography joins a record to its place."""
     encoding: str = "utf-8"
     """That of the text: ``"latin-1"``, ``"cp1252"``, ``"utf-16"``, or any other that Python knows."""
 
@@ -82,7 +80,14 @@ class TableData(Part):
         return value
 
 
-class Data(TableData):
+class TableData(_Files):
+    """``[universes.<name>.data]``: the tables of a universe of your own."""
+
+    columns: dict[str, Any]
+    """Which column holds what, as under ``[data.columns]``; the last level of its geography joins a record to its place."""
+
+
+class Data(_Files):
     """``[data]``."""
 
     reader: ReaderName
@@ -90,7 +95,7 @@ class Data(TableData):
     microdata file, or a table of your own."""
     path: tuple[str, ...] = ()
     """Files or folders, one or a list, read together; relative to where the command is run. ``--data`` replaces it."""
-    columns: dict[str, Any] | None = None  # type: ignore[assignment]
+    columns: dict[str, Any] | None = None
     """For the reader ``table``: which column holds what; see *Your own data*."""
 
     @model_validator(mode="after")

@@ -28,7 +28,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import IO
+from typing import Any
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
@@ -36,7 +36,7 @@ from numpy.typing import NDArray
 
 from das.engine.progress import SILENT, Progress
 from das.errors import InputError
-from das.files.readers.source import Member, members, sources
+from das.files.readers.source import Member, Stream, members, sources
 from das.model.codes import of_characters
 from das.model.confidential import Confidential
 from das.model.records import Blocks, Extract, Records, Source
@@ -122,13 +122,13 @@ def _size(member: Member) -> int | None:
     return None if member.inner is not None else member.path.stat().st_size
 
 
-def _position(stream: IO[bytes]) -> int:
+def _position(stream: Stream) -> int:
     """Bytes of the file read so far: compressed ones in a gzip file."""
-    raw = stream.fileobj if isinstance(stream, gzip.GzipFile) and stream.fileobj else stream
-    return raw.tell()
+    raw: Any = stream.fileobj if isinstance(stream, gzip.GzipFile) and stream.fileobj else stream
+    return int(raw.tell())
 
 
-def _households(stream: IO[bytes], name: str) -> Iterator[bytes]:
+def _households(stream: Stream, name: str) -> Iterator[bytes]:
     """The text in pieces of about ``CHUNK`` bytes, each ending where an ``H`` line, or the file, does not go on.
 
     At most one household is carried from piece to piece (99 persons, 27 KB); what is longer is no household,

@@ -28,6 +28,8 @@ from numpy.typing import NDArray
 from das.errors import InputError
 from das.model.records import Source
 
+#: What is read: a file, an entry of an archive, or what either holds compressed.
+Stream = IO[bytes] | gzip.GzipFile
 DAMAGED = (zipfile.BadZipFile, gzip.BadGzipFile, zlib.error, EOFError, NotImplementedError)
 AGAIN = "fetch the file again, and compare its size with the publisher's"
 
@@ -49,7 +51,7 @@ class Member:
         return Path(self.inner or self.path.name).name.lower().removesuffix(".gz")
 
     @contextmanager
-    def open(self) -> Iterator[IO[bytes]]:
+    def open(self) -> Iterator[Stream]:
         """The decompressed bytes; damage that shows while the body reads becomes an :class:`InputError`."""
         try:
             with self._raw() as stream:
@@ -60,11 +62,11 @@ class Member:
             raise InputError(f"cannot be read ({e.strerror or e})", where=self.path) from None
 
     @contextmanager
-    def _raw(self) -> Iterator[IO[bytes]]:
+    def _raw(self) -> Iterator[Stream]:
         if self.inner is None:
             opener = gzip.open if self.path.suffix.lower() == ".gz" else open
             with opener(self.path, "rb") as stream:
-                yield stream  # type: ignore[misc]
+                yield stream
             return
         with zipfile.ZipFile(self.path) as archive:
             if archive.getinfo(self.inner).flag_bits & 1:
@@ -72,7 +74,7 @@ class Member:
             with archive.open(self.inner) as entry:
                 if self.inner.lower().endswith(".gz"):
                     with gzip.open(entry, "rb") as stream:
-                        yield stream  # type: ignore[misc]
+                        yield stream
                 else:
                     yield entry
 
