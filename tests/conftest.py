@@ -13,6 +13,7 @@ from hypothesis import settings
 # that has such threads is loaded, and to every process that a test starts.
 os.environ |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 
+from tests.commands import Commands
 from tests.worlds import Worlds
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -43,6 +44,12 @@ def worlds(tmp_path_factory: pytest.TempPathFactory) -> Worlds:
     """Runs that many tests read, in one folder for all worker processes. Nobody changes them."""
     own = tmp_path_factory.getbasetemp()
     return Worlds((own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "worlds")
+
+
+@pytest.fixture
+def commands(capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch) -> Commands:
+    monkeypatch.setenv("COLUMNS", "200")
+    return Commands(capfdbinary)
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -11,15 +10,13 @@ import pandas as pd
 import pytest
 
 from das import read_areas, tables
-from das.cli import main
 from das.errors import InputError
 from das.estimate.collapse import collapse
 from das.files.microdata import reading as microdata
 from das.model.measured_spine import MeasuredSpine
 from das.release.post import Opened, open_release
+from tests.commands import Commands, Das
 from tests.worlds import Worlds
-
-Das = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture(scope="module")
@@ -33,17 +30,8 @@ def opened(run: Path) -> Opened:
 
 
 @pytest.fixture
-def das(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Das:
-    monkeypatch.setenv("COLUMNS", "200")
-
-    def call(*args: object) -> tuple[int, str, str]:
-        capfd.readouterr()
-        with pytest.raises(SystemExit) as end:
-            main(["area", *map(str, args)])
-        out, err = capfd.readouterr()
-        return int(end.value.code or 0), out, err
-
-    return call
+def das(commands: Commands) -> Das:
+    return commands.named("area")
 
 
 def listed(path: Path, pairs: list[tuple[str, str]]) -> Path:

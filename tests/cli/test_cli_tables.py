@@ -6,7 +6,6 @@ import csv
 import io
 import json
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import cast
 
@@ -16,7 +15,6 @@ import pyarrow.parquet as pq
 import pytest
 from rich.console import Console
 
-from das.cli import main
 from das.cli.area_plan import _shown
 from das.cli.console import records_table
 from das.files.release import areas, statement
@@ -29,6 +27,7 @@ from das.model.kinds import HOUSING, PERSONS
 from das.model.schema import H1, PL94
 from das.model.spine import Spine
 from das.tables import published
+from tests.commands import Commands, Das
 from tests.statements import one_draw
 
 CODES = encoded(["001A", "001B", "002A"])
@@ -64,21 +63,9 @@ def release(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-Das = Callable[..., tuple[int, str, str]]
-
-
 @pytest.fixture
-def das(capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch) -> Das:
-    monkeypatch.setenv("COLUMNS", "200")
-
-    def call(*args: object) -> tuple[int, str, str]:
-        capfdbinary.readouterr()
-        with pytest.raises(SystemExit) as end:
-            main(["tables", *map(str, args)])
-        out, err = capfdbinary.readouterr()
-        return int(end.value.code or 0), out.decode(), err.decode()
-
-    return call
+def das(commands: Commands) -> Das:
+    return commands.named("tables")
 
 
 def p2(release: Path) -> pd.DataFrame:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +11,6 @@ import pytest
 from numpy.typing import NDArray
 
 import das as package
-from das.cli import main
 from das.engine import Silent
 from das.estimate.areas.pieces import Tiers, pieces
 from das.estimate.areas.variance import variances
@@ -23,24 +21,14 @@ from das.model.codes import text
 from das.model.schema import PL94
 from das.release.area_counts import counts, statistics
 from das.release.post import open_release
+from tests.commands import Commands, Das
 from tests.estimate.world import random_spine
 from tests.worlds import Worlds
 
-Das = Callable[..., tuple[int, str, str]]
-
 
 @pytest.fixture
-def das(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Das:
-    monkeypatch.setenv("COLUMNS", "200")
-
-    def call(*args: object) -> tuple[int, str, str]:
-        capfd.readouterr()
-        with pytest.raises(SystemExit) as end:
-            main(["plan", *map(str, args)])
-        out, err = capfd.readouterr()
-        return int(end.value.code or 0), out, err
-
-    return call
+def das(commands: Commands) -> Das:
+    return commands.named("plan")
 
 
 def written(path: Path, areas: Areas, blocks: NDArray[np.str_]) -> Path:
