@@ -23,6 +23,7 @@ from das.estimate.collapse import collapse
 from das.estimate.estimator import Array, Estimator
 from das.estimate.family import Family
 from das.estimate.passes import Passes
+from das.estimate.pooled import Pooled
 from das.model.kinds import PERSONS
 from das.model.level_bounds import LevelBounds
 from das.model.post_processing import METHODS
@@ -75,7 +76,10 @@ def topdown(
             collapsed = collapse(noisy.source, spine, here, universe, pool, shown)
             estimates = _estimates(collapsed.unbiased(), noisy, spine)
             own = collapsed.estimator(own)
-        release = descent.topdown(noisy.source, spine, here, universe, own, pool, shown)
+            source = noisy.source
+        else:
+            source = Pooled.of(noisy.source, spine, here, noisy.schema)
+        release = descent.topdown(source, spine, here, universe, own, pool, shown)
     counts = {lv: LevelCounts(h, lv, noisy.schema, spine, noisy.private) for lv, h in release.histograms.items()}
     return Result(noisy.schema, spine, ByLevel(counts), here, release.certificates, ByLevel(estimates), noisy.private)
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from das.estimate.pooled import Pooled
 from das.model.constraint import Bounds
 from das.model.measurement import MeasurementSource
 from das.model.query import Query
@@ -15,11 +17,12 @@ from das.model.schema import Schema
 
 @dataclass(frozen=True, eq=False)
 class NoisyAnswers:
-    """Noisy answers of one query for a few units: ``values`` ``(units, answers)``, ``variance`` ``(units,)``, infinite
-    where a unit was not measured."""
+    """Noisy answers of one query for a few units: ``values`` ``(units, answers)``, integers, or floats where those of only
+    children are pooled with their parents' (:mod:`das.estimate.pooled`); ``variance`` ``(units,)``, infinite where a unit
+    was not measured."""
 
     query: Query
-    values: NDArray[np.int64]
+    values: NDArray[Any]
     variance: NDArray[np.float64]
 
 
@@ -78,6 +81,12 @@ class Family:
     def queries(self) -> tuple[str, ...]:
         """Those that were measured at the level."""
         return self.batch.source.queries(self.level)
+
+    @property
+    def inherited(self) -> tuple[str, ...]:
+        """Those of the queries that only children below the level were asked alone (:mod:`das.estimate.pooled`)."""
+        source = self.batch.source
+        return source.inherited(self.level) if isinstance(source, Pooled) else ()
 
     def answers(self, query: str) -> NoisyAnswers:
         """The children's noisy answers. The cells of answer ``i`` are those with ``query.index[cell] == i``."""

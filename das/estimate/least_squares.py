@@ -25,6 +25,9 @@ Indexed = tuple[NDArray[np.intp], NDArray[Any], Array]
 LEAST_VARIANCE = 0.01
 #: Of more cells the normal matrix is not formed: it would be more than thirty megabytes, several times over.
 MANY = 2048
+#: Beyond so many entries (kinds of units x cells^2) units that were measured differently are all weighed as the one that was
+#: measured least is, query by query: what that decides is how the parent's difference from their sum is shared out.
+_LARGE = 1 << 25
 #: Of more atoms than this, those that nothing in a pass tells apart are held to even shares, with a weight of
 #: ``_EVEN`` times that of the pass's weakest query.
 FEW = 256
@@ -194,6 +197,9 @@ def normal_equations(measured: Sequence[Indexed]) -> tuple[Array | Partitions | 
     """
     units, cells = len(measured[0][1]), len(measured[0][0])
     weights = np.array([1.0 / np.maximum(v, LEAST_VARIANCE) for _, _, v in measured])
+    least = weights.min(axis=1, keepdims=True)
+    if len(np.unique(weights, axis=1).T) * cells**2 > _LARGE and least.any():
+        weights = np.broadcast_to(least, weights.shape)
     rhs = np.zeros((units, cells))
     for (index, values, _), weight in zip(measured, weights, strict=True):
         rhs += weight[:, None] * values[:, index]

@@ -12,7 +12,7 @@ smallest feasible :math:`\tau` by a linear program and adds 0.1. Here no program
 pass's own solution meets all constraints with :math:`\tau = 0`, so :math:`\tau = 0.1`.
 
 Cells where the parent has nobody are left out; a child that may hold nobody, too; an only child is its
-parent. A pass whose queries only distinguish dwelling groups (the pass of totals) is solved on the
+parent, and was estimated with it: the parent's answers are pooled with its own (:mod:`das.estimate.pooled`). A pass whose queries only distinguish dwelling groups (the pass of totals) is solved on the
 groups: given group sums :math:`y_{cg}`, :math:`x_{ck} = y_{cg}\,p_k / p_g` is feasible with equal answers.
 
 Source: the 2020 redistricting production code and its certificates; Abowd et al. 2022, section 5.
@@ -60,13 +60,20 @@ class Passes(Estimator):
         return Passes(passes, tolerance)
 
     def estimate(self, family: Family) -> tuple[Array, Certificate]:
-        passes = self.passes.get(family.level, ())
+        passes = self._of(family)
         if not any(passes):
             raise InputError("there is no query to estimate it by", where=f"passes of level {family.level!r}",
                              remedy="measure a query at every level that is estimated by its own measurements")  # fmt: skip
         problem = LeastSquares(family, self.tolerance, self.accuracy)
         return problem.passes(passes), problem.certificate
 
-    def part(self, level: str, start: int, stop: int) -> Passes:
-        del start, stop
-        return Passes({level: self.passes[level]} if level in self.passes else {}, self.tolerance, self.accuracy)
+    def _of(self, family: Family) -> tuple[tuple[str, ...], ...]:
+        """Those of the level. Queries that only children below it were asked alone come with the last pass; or, where all of
+        the family were asked and some level has them before its last one, first."""
+        passes = self.passes.get(family.level, ())
+        known = {q: np.isfinite(family.answers(q).variance) for q in family.inherited}
+        before = {q for each in self.passes.values() for names in each[:-1] for q in names}
+        first = tuple(q for q, asked in known.items() if q in before and asked.all())
+        rest = tuple(q for q, asked in known.items() if q not in first and asked.any())
+        *early, last = passes or ((),)
+        return tuple(names for names in (first, *early, last + rest) if names)

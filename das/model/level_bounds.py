@@ -60,6 +60,15 @@ class LevelBounds(Frozen):
         """True if totals are known, of each unit or of several together."""
         return self.total is not None or self.joint is not None
 
+    @property
+    def able(self) -> NDArray[np.bool_]:
+        """The units that may hold somebody, ``(units,)``."""
+        rows: NDArray[np.bool_] = np.any(self.limits.upper[:, np.unique(self.group[self.possible])] > 0, axis=1)
+        able = rows[self.limits.row]
+        if self.joint is not None:
+            able &= self.joint.total[self.joint.part] > 0
+        return able if self.total is None else able & (self.total > 0)
+
     def rows(self, start: int, stop: int) -> Bounds:
         """Those of the units ``start:stop``, which split no part."""
         if self.joint is not None:

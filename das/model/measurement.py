@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,14 +17,14 @@ from das.model.frozen import Frozen
 class Measurement(Frozen):
     """Noisy answers of one query for the units ``start : start + len(values)`` of one level.
 
-    ``values`` has shape ``(units, answers)`` (int64, may be negative); ``variance`` shape ``(units,)``,
-    float, infinite where a unit was not measured.
+    ``values`` has shape ``(units, answers)`` (int64, may be negative; floats where several measurements are pooled);
+    ``variance`` shape ``(units,)``, float, infinite where a unit was not measured.
     """
 
     level: str
     query: str
     start: int
-    values: NDArray[np.int64]
+    values: NDArray[Any]
     variance: NDArray[np.float64]
 
     def __post_init__(self) -> None:
@@ -32,8 +32,8 @@ class Measurement(Frozen):
             raise InputError(
                 "values must be (units, answers) and variance (units,)", where=f"{self.level}/{self.query}"
             )
-        if self.values.dtype != np.int64 or self.variance.dtype.kind != "f":
-            raise InputError("values must be int64 and variance floats", where=f"{self.level}/{self.query}")
+        if self.values.dtype not in (np.int64, np.float64) or self.variance.dtype.kind != "f":
+            raise InputError("values must be int64 or float64, and variance floats", where=f"{self.level}/{self.query}")
         if not (self.variance > 0).all():
             raise InputError("a variance is not positive", where=f"{self.level}/{self.query}")
 

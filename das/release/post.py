@@ -24,6 +24,7 @@ from das.errors import PrivacyError, ReleaseError, UserError
 from das.estimate.collapse import Collapsed
 from das.estimate.descent import full_information, topdown
 from das.estimate.passes import Passes
+from das.estimate.pooled import Pooled
 from das.estimate.summed import Summed
 from das.files.measurements.nmf_reader import NmfReader
 from das.files.microdata import reading as microdata_reading
@@ -215,16 +216,18 @@ def estimate(
     Full-information estimation also writes its unbiased estimates, under ``out`` where that is given.
     """
     after, method = release.after, Passes(universe.passes, release.after.tolerance)
-    spine = release.tree(universe).spine
-    given = release.source(universe), spine, release.bounds(universe), universe, method, pool, progress
-    if after.method != "full-information" or len(spine) == 1:
-        return topdown(*given)
+    tree, source, bounds = release.tree(universe), release.source(universe), release.bounds(universe)
+    if after.method != "full-information" or len(tree.spine) == 1:
+        pooled = Pooled.of(source, tree.spine, bounds, universe.schema, tree.measured)
+        return topdown(pooled, tree.spine, bounds, universe, method, pool, progress)
 
     def keep(known: Collapsed) -> None:
         if out is not None:
             _write_estimates(known, universe, folder_of(out, universe.name), progress)
 
-    return full_information(*given, tolerance=after.tolerance, keep=keep)
+    return full_information(
+        source, tree.spine, bounds, universe, method, pool, progress, tolerance=after.tolerance, keep=keep
+    )
 
 
 def _write_estimates(known: Collapsed, universe: Universe, folder: Path, progress: Progress) -> None:

@@ -1,0 +1,161 @@
+r"""Measurements of only children, pooled with those of their parents.
+
+An only child has the histogram of its parent. So has the only one of several children that may hold somebody: the others'
+bounds, which are public, say that nobody is there. A *chain* is a unit, its only child, the only child of that, and so on.
+The descent estimates the unit at its top alone; those below it are what that is. Their measurements are measurements of the
+top: of one query, with the variances :math:`\sigma_i^2` at the units :math:`i` of the chain that were asked,
+
+.. math:: m = \sigma^2 \sum_i \frac{m_i}{\sigma_i^2}, \qquad \frac1{\sigma^2} = \sum_i \frac1{\sigma_i^2}.
+
+Nothing is lost by it: :math:`\sum_i Q'Q/\sigma_i^2` and :math:`\sum_i Q'm_i/\sigma_i^2`, all that least squares asks of them,
+are :math:`Q'Q/\sigma^2` and :math:`Q'm/\sigma^2`. A query that was asked below the top alone is one more of the top.
+
+On an optimised spine a chain has one measured unit already (:mod:`das.model.chains`), and this changes nothing. Full
+information has no need of it: there an only child says of its parent all that it knows (:mod:`das.estimate.information`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from das.model.level_bounds import LevelBounds
+from das.model.measurement import Measurement, MeasurementSource
+from das.model.schema import Schema
+from das.model.spine import Spine
+
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Heirs:
+    """Units of a level, each the top of a chain, and the ``heir`` of each, at the lower ``level``: its only descendant
+    there that may hold somebody. Both increase; the heirs are in one batch, which ``source`` reads at once."""
+
+    level: str
+    unit: Ints
+    heir: Ints
+    source: MeasurementSource
+
+    def within(self, start: int, stop: int) -> Heirs:
+        """Those of the units ``start:stop``."""
+        here = slice(*np.searchsorted(self.unit, [start, stop]).tolist())
+        return replace(self, unit=self.unit[here], heir=self.heir[here])
+
+    @property
+    def extent(self) -> tuple[str, int, int]:
+        """The level and the slice of units that the heirs are in."""
+        return self.level, int(self.heir[0]), int(self.heir[-1]) + 1
+
+    def part(self) -> Heirs:
+        return replace(self, source=self.source.part(*self.extent))
+
+
+@dataclass(frozen=True, eq=False)
+class Pooled:
+    """A source that answers for the top of each chain with all that was measured of it; for any other unit, as ``source``
+    does. Pooled values are floats. ``heirs``: by the level of the tops."""
+
+    source: MeasurementSource
+    schema: Schema
+    heirs: Mapping[str, tuple[Heirs, ...]]
+
+    @staticmethod
+    def of(
+        source: MeasurementSource,
+        spine: Spine,
+        bounds: Mapping[str, LevelBounds],
+        schema: Schema,
+        measured: Callable[[str], NDArray[np.bool_]] | None = None,
+    ) -> MeasurementSource:
+        """Over the chains of a tree, by the bounds of its units; the source itself where there are none. ``measured`` says of
+        each level which units are, ``(units,)``: of others nothing is read."""
+        found: dict[str, tuple[Heirs, ...]] = {}
+        for level, below, unit, heir in _chains(spine, bounds):
+            keep = slice(None) if measured is None else measured(below)[heir]
+            found[level] = (*found.get(level, ()), *_batches(source, spine, schema, below, unit[keep], heir[keep]))
+        return Pooled(source, schema, found) if any(found.values()) else source
+
+    def queries(self, level: str) -> tuple[str, ...]:
+        return (*self.source.queries(level), *self.inherited(level))
+
+    def inherited(self, level: str) -> tuple[str, ...]:
+        """The queries that heirs of units of ``level`` were asked, and no unit of the level itself."""
+        below = dict.fromkeys(q for h in self.heirs.get(level, ()) for q in h.source.queries(h.level))
+        return tuple(q for q in below if q not in self.source.queries(level))
+
+    def read(self, level: str, query: str, start: int, stop: int) -> Measurement:
+        inherited = query in self.inherited(level)
+        own = (self._none if inherited else self.source.read)(level, query, start, stop)
+        precision = 1.0 / own.variance
+        values = precision[:, None] * np.where(np.isfinite(own.variance)[:, None], own.values, 0)
+        pooled = np.zeros(stop - start, dtype=bool)
+        for h in self._within(level, start, stop):
+            if query in h.source.queries(h.level):
+                m = h.source.read(h.level, query, *h.extent[1:])
+                at = h.heir - m.start
+                known = np.isfinite(m.variance[at])
+                unit, weight = h.unit[known] - start, 1.0 / m.variance[at[known]]
+                precision[unit] += weight
+                values[unit] += weight[:, None] * m.values[at[known]]
+                pooled[unit] = True
+        if not pooled.any():
+            return own
+        out, variance = own.values.astype(np.float64), own.variance.copy()
+        out[pooled] = values[pooled] / precision[pooled, None]
+        variance[pooled] = 1.0 / precision[pooled]
+        return Measurement(level, query, start, out, variance)
+
+    def part(self, level: str, start: int, stop: int) -> MeasurementSource:
+        own, here = self.source.part(level, start, stop), tuple(h.part() for h in self._within(level, start, stop))
+        return Pooled(own, self.schema, {level: here}) if here else own
+
+    def _within(self, level: str, start: int, stop: int) -> Iterator[Heirs]:
+        some = (h.within(start, stop) for h in self.heirs.get(level, ()))
+        return (h for h in some if len(h.unit))
+
+    def _none(self, level: str, query: str, start: int, stop: int) -> Measurement:
+        """Of a query that is inherited."""
+        values = np.zeros((stop - start, self.schema.query(query).answers), dtype=np.int64)
+        return Measurement(level, query, start, values, np.full(stop - start, np.inf))
+
+
+def _chains(spine: Spine, bounds: Mapping[str, LevelBounds]) -> Iterator[tuple[str, str, Ints, Ints]]:
+    """Of the tops of chains: their level, a level below it, which units, and the heir of each there."""
+    only = [_only(parent, bounds[level], len(above))
+            for level, parent, above in zip(spine.levels[1:], spine.parent[1:], spine.codes, strict=False)]  # fmt: skip
+    for depth, level in enumerate(spine.levels[:-1]):
+        above = np.full(len(only[depth]), -1) if depth == 0 else only[depth - 1][spine.parent[depth]]
+        unit = np.flatnonzero((only[depth] >= 0) & (above != np.arange(len(above))))
+        heir = unit
+        for below, child in zip(spine.levels[depth + 1 :], only[depth:], strict=True):
+            heir = child[heir]
+            unit, heir = unit[heir >= 0], heir[heir >= 0]
+            if not len(unit):
+                break
+            yield level, below, unit, heir
+
+
+def _only(parent: Ints, bounds: LevelBounds, parents: int) -> Ints:
+    """Of each parent the one child that may hold somebody, -1 where several may or none, ``(parents,)``."""
+    able = np.flatnonzero(bounds.able)
+    alone = able[np.bincount(parent[able], minlength=parents)[parent[able]] == 1]
+    out = np.full(parents, -1, dtype=np.int64)
+    out[parent[alone]] = alone
+    return out
+
+
+def _batches(
+    source: MeasurementSource, spine: Spine, schema: Schema, level: str, unit: Ints, heir: Ints
+) -> Iterator[Heirs]:
+    """The heirs of each batch of their level, as that is written and read."""
+    if not (queries := source.queries(level)) or not len(unit):
+        return
+    answers = sum(schema.query(q).answers for q in queries)
+    starts = np.array([start for start, _ in spine.batches(level, answers)])
+    first = np.flatnonzero(np.diff(np.searchsorted(starts, heir, side="right"), prepend=-1))
+    for units, heirs in zip(np.split(unit, first[1:]), np.split(heir, first[1:]), strict=True):
+        yield Heirs(level, units, heirs, source)
