@@ -215,10 +215,8 @@ class Contour:
         k, gap = self.kept, self.gap(eps)
         kernel = self.kernel(gap, k.j)
         turn = turns(k.j, (self.composition.rho - eps - gap) / self.period)
-        terms = (
-            np.exp(k.log_phi + 2j * pi * turn).real * kernel.real
-            - np.exp(k.log_phi + 2j * pi * turn).imag * kernel.imag
-        )
+        phi = np.exp(k.log_phi + 2j * pi * turn)
+        terms = phi.real * kernel.real - phi.imag * kernel.imag
         t, w = float(self.period), self.weights(k.j)
         middle = fsum(w * terms) / t
         rounding = UNIT * fsum(w * k.bound * np.abs(kernel) * k.off) / t

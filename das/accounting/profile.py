@@ -34,7 +34,7 @@ from das.accounting.draws import (
 )
 from das.accounting.faint import Faint, split
 from das.accounting.worst import Found, Interval, all_of
-from das.accounting.zcdp import bun_steinke, bun_steinke_delta, tight, tight_delta
+from das.accounting.zcdp import bun_steinke, bun_steinke_delta, no_more, tight, tight_delta
 from das.model.budget import Plan
 from das.model.ledger import Event, Ledger
 
@@ -83,7 +83,8 @@ class PrivacyProfile:
         at = self.proved(Fraction(root))
         step = (at.high - at.low + 2 * slack) / max(self._contour(Fraction(root)).c, 1e-3)
         step = max(step if step < 1 else 1e-9, 4 * UNIT * root, 1e-300)
-        return self._outwards(root, -step, goal + slack), self._outwards(root, step, goal - slack)
+        low, high = self._outwards(root, -step, goal + slack), self._outwards(root, step, goal - slack)
+        return low, min(high, no_more(self.composition.rho, delta))
 
     def _contour(self, eps: Fraction) -> Contour | Atoms | Faint:
         near = [c for c in self._contours if c.covers(eps)]

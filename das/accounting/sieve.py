@@ -55,16 +55,28 @@ def nodes(bands: Sequence[Band], last: int) -> Iterator[tuple[Integers, int]]:
 
 def _inside(low: Integers, high: Integers, bands: Sequence[Band]) -> Iterator[tuple[Integers, int]]:
     """The j of the intervals that are inside all bands, depth first: a run of bumps of the first, then of those of the
-    next within them."""
+    next within them, until few nodes are left."""
+    if (high - low + 1).sum() <= SIZE:
+        yield _listed(low, high, bands), int(high[-1])
+        return
     for a, b in _runs(low, high, bands[0].rate if bands else 1.0):
         if not bands:
-            yield np.repeat(a, b - a + 1) + _within(b - a + 1), int(b[-1])
+            yield _listed(a, b, bands), int(b[-1])
             continue
         inner = _meet(a, b, bands[0])
         if len(inner[0]):
             yield from _inside(*inner, bands[1:])
         else:
             yield inner[0], int(b[-1])
+
+
+def _listed(low: Integers, high: Integers, bands: Sequence[Band]) -> Integers:
+    """The j of the intervals that are inside all bands."""
+    j = np.repeat(low, high - low + 1) + _within(high - low + 1)
+    for band in bands:
+        at = j * band.rate
+        j = j[np.abs(at - np.rint(at)) <= band.width]
+    return j
 
 
 def _runs(low: Integers, high: Integers, rate: float) -> Iterator[tuple[Integers, Integers]]:

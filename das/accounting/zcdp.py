@@ -58,6 +58,11 @@ def tight(rho: Rational, delta: Rational) -> float:
     return max(0.0, float(best.fun))
 
 
+def no_more(rho: Rational, delta: Rational) -> float:
+    """:func:`tight`, raised by more than what floating point may take off it."""
+    return tight(rho, delta) * (1 + 1e-9)
+
+
 def bun_steinke_delta(rho: Rational, epsilon: Rational) -> float:
     """The inverse of :func:`bun_steinke`: exp(-(epsilon - rho)^2 / 4 rho), and 1 up to epsilon = rho."""
     if rho == 0:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from fractions import Fraction
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from das.accounting import sieve
 from das.accounting.sieve import Band, nodes, turns
 
 rates = st.fractions(Fraction(1, 10**6), Fraction(1, 3), max_denominator=10**9)
@@ -23,11 +25,18 @@ def test_turns(j: int, rate: Fraction) -> None:
 
 
 @settings(deadline=None, max_examples=40)
-@given(st.lists(st.tuples(rates, st.floats(0.001, 0.5)), max_size=4), st.integers(0, 5_000))
-def test_nodes_are_those_inside_every_band(raw: list[tuple[Fraction, float]], last: int) -> None:
+@given(
+    st.lists(st.tuples(rates, st.floats(0.001, 0.5)), max_size=4),
+    st.integers(0, 5_000),
+    st.sampled_from([9, 500, 1 << 14]),
+)
+def test_nodes_are_those_inside_every_band(raw: list[tuple[Fraction, float]], last: int, size: int) -> None:
+    """Whether they are few and looked at one by one, or many, and their intervals met with those of the bands."""
     raw = sorted(raw)
     bands = [Band(float(r), w) for r, w in raw]
-    pieces = list(nodes(bands, last))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sieve, "SIZE", size)
+        pieces = list(nodes(bands, last))
     found = np.concatenate([j for j, _ in pieces])
     assert pieces[-1][1] == last
     assert all(j.max(initial=0) <= end for j, end in pieces)

@@ -12,10 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from das.accounting import curve, delta, epsilon, worst
-from das.accounting.draws import Differing, Moves, changed, composed, count
+from das.accounting import common_nodes, curve, delta, epsilon, worst
+from das.accounting.draws import Composition, Differing, Moves, changed, composed, count
 from das.accounting.guarantee import epsilons, together
 from das.accounting.profile import PrivacyProfile, worst_epsilon
+from das.accounting.zcdp import tight
 from das.model import chains
 from das.model.allocation import Allocation
 from das.model.budget import Neighbours, Plan
@@ -141,10 +142,27 @@ def test_rows_alike_are_counted_once_and_what_they_hide_is_added(
     eps = Fraction("16.4")
     whole = worst._Bounds(found).highest(eps)
     for name, value in (("MANY", 10), ("COMBINATIONS", 30)):
-        monkeypatch.setattr(worst, name, value)
+        monkeypatch.setattr(common_nodes, name, value)
     thin = worst._Bounds(found)
     assert sum(len(group._rows[0]) for group in thin._line(eps).groups) <= 60
     assert whole[0] <= thin.highest(eps)[0] <= whole[0] + 0.1
+
+
+def test_where_bounds_do_not_come_down_no_more_is_claimed_than_the_tight_conversion_gives(
+    production: dict[str, Plan],
+) -> None:
+    """Hardly any noise, which the nodes of many paths do not serve: few compositions are asked before that is seen."""
+    (part,) = changed(production["persons"])
+    found, asked = (part.scaled(Fraction(1, 400)),), []
+
+    def exactly(composition: Composition) -> tuple[float, float]:
+        asked.append(composition)
+        return PrivacyProfile(composition).epsilon(D)
+
+    at = worst.epsilon(found, D, exactly)
+    assert len(asked) <= worst.FEW
+    assert at.low < at.high == pytest.approx(tight(part.rho * 400, D))
+    assert all(PrivacyProfile(c).epsilon(D)[0] <= at.high for _, c in list(composed(found))[::251])
 
 
 def test_which_is_named_is_not_for_rounding_to_say() -> None:
