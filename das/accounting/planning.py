@@ -55,12 +55,12 @@ def options(
     more = _added(plan, schema, added)
     costs = _sum({(d.level, d.query): wished.get(d, d.cost) for d in plan.plain}, more)
     if margins or added:
-        changed = _plan(plan, costs)
+        changed = repriced(plan, costs)
         out.append(Option("others-unchanged", "as wished, the other draws as they are", changed))
         out.append(Option("same-total", "the same, all squeezed into the present total", changed.scaled(plan.cost)))
     if margins:
         factor = max(cost / d.cost for d, cost in wished.items())
-        base = _plan(plan, _sum({(d.level, d.query): d.cost for d in plan.plain}, more))
+        base = repriced(plan, _sum({(d.level, d.query): d.cost for d in plan.plain}, more))
         out.append(
             Option("all-scaled", "every draw scaled alike until the margins hold", base.scaled(base.cost * factor))
         )
@@ -131,7 +131,7 @@ def _sum(costs: Mapping[LevelQuery, Fraction], more: Mapping[LevelQuery, Fractio
     return {place: costs.get(place, Fraction(0)) + more.get(place, Fraction(0)) for place in {**costs, **more}}
 
 
-def _plan(like: Plan, costs: Mapping[LevelQuery, Fraction]) -> Plan:
+def repriced(like: Plan, costs: Mapping[LevelQuery, Fraction]) -> Plan:
     """A plan of these costs, level by level; where units of a level have classes, with these classes and paths."""
     levels = dict.fromkeys(d.level for d in like.plain)
     by_level = {level: {query: cost for (lv, query), cost in costs.items() if lv == level} for level in levels}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from das.accounting.guarantee import DELTAS, guarantee
 from das.accounting.planning import LevelQuery, Option, least_cost, normal_cost, options
 from das.cli.area_plan import show_areas
 from das.cli.console import bypassed, class_of, console, options_table
+from das.cli.optimise import Asked, show_optimum
 from das.cli.options import PATH, config_argument, exact_option, guarded, json_option, load, warn_of
 from das.errors import SpecError, UserError
 from das.model.budget import Plan
@@ -25,6 +26,9 @@ from das.model.spelling import named
 from das.model.spelling import query as spelt_query
 from das.model.universe import Planned
 from das.spec import RunSpec, budget_toml
+
+#: What ``--toml`` means without a name.
+OPTIMUM = "best"
 
 
 @click.command()
@@ -42,15 +46,46 @@ from das.spec import RunSpec, budget_toml
 @click.option("--areas", "listed", type=PATH,
               help="Areas of blocks, a CSV file area,block or a block-assignment file of the Bureau: how well each would be known on "
               "every spine that could be chosen. Reads the blocks of the input, and measures nothing.")  # fmt: skip
+@click.option("--optimise", "targets", type=PATH,
+              help="Targets, a TOML file: the shares of levels and queries that are best for them, with a certificate. The tree is that of "
+              "--data, --units or --like. Records are never read.")  # fmt: skip
 @click.option(
-    "--data", "paths", type=PATH, multiple=True, help="With --areas: the input; repeatable. Default: data.path."
+    "--data",
+    "paths",
+    type=PATH,
+    multiple=True,
+    help="With --areas or --optimise: the input; repeatable. Default: data.path.",
 )
-@click.option("--toml", "chosen", metavar="NAME", help="Print this one of the plans as tables of a configuration.")
+@click.option(
+    "--units",
+    metavar="N,N,...",
+    help="With --optimise: the numbers of units of the levels, root first, in place of an input.",
+)
+@click.option(
+    "--like",
+    type=PATH,
+    help="With --optimise: a RUN or release, whose tree it is; predicts the errors of published counts.",
+)
+@click.option(
+    "--keep",
+    "keep",
+    multiple=True,
+    metavar="LEVEL:QUERY",
+    help="With --optimise: a draw that is not to become smaller; repeatable.",
+)
+@click.option("--rho", metavar="R", help="With --optimise: the total to share out. Default: that of the configuration.")
+@click.option(
+    "--least", is_flag=True, help="With --optimise: the smallest rho that meets every target, none worse than now."
+)
+@click.option("--spare", is_flag=True, help="With --optimise: keep every draw, and spend anew what buys nothing.")
+@click.option("--toml", "chosen", metavar="[NAME]", is_flag=False, flag_value=OPTIMUM,
+              help="Print this one of the plans, with --optimise the best one, as tables of a configuration.")  # fmt: skip
 @json_option
 @guarded
 def plan(
     config: Path, changes: tuple[str, ...], coverage: tuple[float, ...], margins: tuple[str, ...],
-    added: tuple[str, ...], universe: str, listed: Path | None, paths: tuple[Path, ...], chosen: str | None, as_json: bool,
+    added: tuple[str, ...], universe: str, listed: Path | None, targets: Path | None, paths: tuple[Path, ...], units: str | None,
+    like: Path | None, keep: tuple[str, ...], rho: str | None, least: bool, spare: bool, chosen: str | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Margins of error for a budget, and the budget for margins of error.
 
@@ -62,19 +97,40 @@ def plan(
     With --areas: the standard deviation of the total of each area before anything is spent, on the spine of tabulation, on
     the Bureau's, with the targets of the configuration, and with these areas as targets; and the shares of the levels that
     would be best for them.
+
+    With --optimise: the shares that are best for some targets, what each target costs, and how much better any other shares
+    could be.
     """
     spec = load(config, changes)
     try:
         asked = spec.universe(universe)
     except SpecError as error:
         raise UserError(error.what, where="--universe", remedy=error.remedy) from None
+    if targets is not None:
+        _apart("--optimise", {"--margin": margins, "--add": added, "--areas": listed, "--coverage": coverage})
+        show_optimum(
+            spec, asked, Asked(targets, units, paths, like, keep, rho, least, spare), chosen is not None, as_json
+        )
+        return
+    if only := [
+        o
+        for o, given in {
+            "--units": units,
+            "--like": like,
+            "--keep": keep,
+            "--rho": rho,
+            "--least": least,
+            "--spare": spare,
+        }.items()
+        if given
+    ]:
+        raise UserError("goes with --optimise", where=only[0], remedy="name a file of targets")
     if listed is not None:
-        if wishes := [o for o, given in (("--margin", margins), ("--add", added), ("--toml", chosen)) if given]:
-            raise UserError("goes without --areas", where=wishes[0])
+        _apart("--areas", {"--margin": margins, "--add": added, "--toml": chosen})
         show_areas(spec, asked.name, listed, paths, as_json)
         return
     if paths:
-        raise UserError("goes with --areas: margins of error need no input", where="--data")
+        raise UserError("goes with --areas or --optimise: margins of error need no input", where="--data")
     wished = {place: _whole(value, text) for text, place, value in _wishes("--margin", margins, spec, asked)}
     more = {place: exact_option(f"--add {text}", value) for text, place, value in _wishes("--add", added, spec, asked)}
     if any(math.isnan(c) for c in coverage):
@@ -112,6 +168,12 @@ def plan(
     )
     for says in (*bypassed(asked.plan), *(p["says"] for p in prices)):
         click.echo(says)
+
+
+def _apart(option: str, others: Mapping[str, object]) -> None:
+    for name, given in others.items():
+        if given:
+            raise UserError(f"goes without {option}", where=name)
 
 
 def _wishes(option: str, texts: Sequence[str], spec: RunSpec, universe: Planned) -> list[tuple[str, LevelQuery, str]]:

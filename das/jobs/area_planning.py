@@ -15,7 +15,7 @@ level l of :math:`\sum_c b_c^2 - (\sum_c b_c)^2/n`, :math:`b` the share of a uni
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -28,18 +28,14 @@ from das.estimate.areas.estimates import estimates
 from das.estimate.areas.pieces import Pieces, Tiers, pieces
 from das.estimate.areas.variance import variances
 from das.files.readers import area_list
-from das.geography import bounds as geography
+from das.jobs.public_tree import PublicTree
 from das.model.areas import Areas
-from das.model.constraint import JointTotals
 from das.model.level_bounds import LevelBounds
-from das.model.limits import Limits
 from das.model.measured_spine import MeasuredSpine
 from das.model.measurement import Measurement
-from das.model.records import Blocks
 from das.model.spine import Spine
 from das.model.universe import Planned
 from das.spec import RunSpec
-from das.truth.preparation import places, trees_of
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -77,38 +73,15 @@ class AreaPlan:
 
 def planned(spec: RunSpec, paths: Sequence[Path], universe: str, listed: Path, progress: Progress) -> AreaPlan:
     """Of the areas of a list of blocks. Raises :class:`UserError` where the list or the input is not what it should be."""
-    blocks, spine, unit = places(spec, paths, progress)
-    areas = area_list.read(listed, spine)
-    own = {Path(p).name: area_list.read(Path(p), spine) for p in spec.geography.lists}
-    world = _World(blocks, spine, unit, {**own, _named(areas): areas}, areas)
+    world = PublicTree.read(spec, paths, progress)
+    areas = area_list.read(listed, world.spine)
+    world = replace(world, lists={**world.lists, _named(areas): areas})
     spines = [
-        _on(world, name, says, _spec(spec, **keys), universe, progress) for name, says, keys in _choices(spec, areas)
+        _on(world, areas, name, says, _spec(spec, **keys), universe, progress)
+        for name, says, keys in _choices(spec, areas)
     ]
-    shares = _shares(world, spec, universe)
+    shares = _shares(world, areas, spec, universe)
     return AreaPlan(areas, tuple(spines), shares)
-
-
-@dataclass(frozen=True, eq=False)
-class _World:
-    """Public blocks, on their tabulation spine, and areas of these."""
-
-    blocks: Blocks
-    spine: Spine
-    unit: Ints
-    lists: Mapping[str, Areas]
-    areas: Areas
-
-    def trees(self, spec: RunSpec) -> dict[str, MeasuredSpine]:
-        return trees_of(spec, self.blocks, self.spine, self.unit, self.lists)
-
-    def structures(self, tree: MeasuredSpine) -> Ints | None:
-        """Of the lowest units of a tree."""
-        given = self.blocks.structures
-        if given is None:
-            return None
-        out = np.zeros((self.spine.units(self.spine.levels[-1]), given.shape[1]), dtype=np.int64)
-        np.add.at(out, self.unit, given)
-        return out[tree.place]
 
 
 def _named(areas: Areas) -> str:
@@ -142,12 +115,14 @@ def _spec(spec: RunSpec, **keys: object) -> RunSpec:
     return changed
 
 
-def _on(world: _World, name: str, says: str, spec: RunSpec, universe: str, progress: Progress) -> AreasOnSpine:
+def _on(
+    world: PublicTree, areas: Areas, name: str, says: str, spec: RunSpec, universe: str, progress: Progress
+) -> AreasOnSpine:
     progress.stage(says, None)
     trees = world.trees(spec)
-    u, tree, n = spec.on(trees).universe(universe), trees[universe], len(world.areas)
-    bounds = _bounds(world, u, tree)
-    area, unit = world.areas.over(tree)
+    u, tree, n = spec.on(trees).universe(universe), trees[universe], len(areas)
+    bounds = world.bounds(u, tree)
+    area, unit = areas.over(tree)
     topdown, full = linear(u, tree, bounds, area, unit, n)
     everybody = np.ones((1, u.schema.cells), dtype=bool)
     exact = estimates(_Noise(u, tree), tree.spine, bounds, u.schema, everybody, area, unit, n)
@@ -177,23 +152,6 @@ def _variances(tiers: Tiers, precision: Sequence[Array], cut: Sequence[Pieces], 
         return variances(tiers, precision, cut, areas, full_information=full)
     except InputError:
         return np.full(areas, np.nan)
-
-
-def _bounds(world: _World, u: Planned, tree: MeasuredSpine) -> dict[str, LevelBounds]:
-    """What is known exactly, with zeros for totals: variances depend on no count."""
-    e = u.exact
-    found = geography.lowest(
-        u.schema, world.structures(tree), housing_units=e.housing_units, group_quarters=e.group_quarters
-    )
-    # no lower bounds: with totals of zero these could not be met
-    limits = None if found is None else Limits.of(np.zeros_like(found[0]), found[1])
-    total: Ints | JointTotals | None = None
-    if e.total is not None:
-        total = np.zeros(tree.spine.units(e.total), dtype=np.int64)
-        part = np.unique(tree.within(e.total, world.spine), return_inverse=True)[1]
-        if part.max() + 1 < len(part):
-            total = JointTotals(part, np.zeros(part.max() + 1, dtype=np.int64))
-    return geography.bounds(u.schema, tree.spine, limits, total, e.total)
 
 
 @dataclass(frozen=True, eq=False)
@@ -231,12 +189,12 @@ class _Noise:
 # --- shares ---------------------------------------------------------------------------------------------------
 
 
-def _shares(world: _World, spec: RunSpec, universe: str) -> tuple[LevelShare, ...]:
+def _shares(world: PublicTree, areas: Areas, spec: RunSpec, universe: str) -> tuple[LevelShare, ...]:
     """On the spine of the configuration, each level of it with one class; none where no area costs anything."""
     tree = world.trees(spec)[universe]
     u = _spec(spec, spine="tabulation", targets=None, fanout=None).universe(universe)
     known = -1 if u.exact.total is None else tree.spine.index(u.exact.total)
-    weight = weights(tree.spine, pieces(tree.spine.parent, *world.areas.over(tree)), known)
+    weight = weights(tree.spine, pieces(tree.spine.parent, *areas.over(tree)), known)
     k, best, now = 2 // u.plan.mechanism.power, [], []
     for w, level in zip(weight, tree.spine.levels, strict=True):
         draws = u.plan.at(level)

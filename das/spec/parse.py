@@ -118,18 +118,21 @@ def dump(spec: Spec) -> str:
     return ("" if spec.run.private else f"# {WARNING}\n") + tomli_w.dumps(tree)
 
 
-def budget_toml(spec: RunSpec, universe: str, plan: Plan) -> str:
+def budget_toml(spec: RunSpec, universe: str, plan: Plan, made_from: Sequence[str] = ()) -> str:
     """The tables of ``spec`` that make ``plan`` the plan of ``universe``. Budgets of the others are relative to the
-    persons': with another total of these they are written too, so that these universes stay as they are."""
+    persons': with another total of these they are written too, so that these universes stay as they are. ``made_from``: what
+    the shares were made from."""
     sums: dict[str, Fraction] = {}
     for d in plan.plain:
         sums[d.level] = sums.get(d.level, Fraction(0)) + d.cost
-    shares = {
+    shares: dict[str, Any] = {
         "levels": {level: str(cost / plan.cost) for level, cost in sums.items()},
         "queries": {
             level: {d.query: str(d.cost / sums[level]) for d in plan.plain if d.level == level} for level in sums
         },
     }
+    if made_from:
+        shares["made_from"] = list(made_from)
     changed = spec.universe(universe)
     if changed is not spec.persons:
         return tomli_w.dumps(_nested(changed.kind, {"relative": str(plan.cost / spec.persons.plan.cost)} | shares))

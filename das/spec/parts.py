@@ -265,6 +265,8 @@ class BudgetPart(Part):
     """The share of each level of the tree; they sum to exactly 1."""
     queries: dict[str, dict[str, ExactNumber]]
     """The share of each query in its level; they sum to exactly 1 in each level."""
+    made_from: tuple[str, ...] = ()
+    """What the shares were made from, where that is more than the configuration: it stands in the privacy statement."""
 
     @model_validator(mode="after")
     def _one_currency(self) -> BudgetPart:
@@ -307,6 +309,8 @@ class RelativeBudget(Part):
     """The share of each level; they sum to exactly 1."""
     queries: dict[str, dict[str, ExactNumber]]
     """The share of each query in its level."""
+    made_from: tuple[str, ...] = ()
+    """What the shares were made from."""
 
 
 class Housing(Part):

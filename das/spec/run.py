@@ -11,6 +11,7 @@ from pydantic import Field, PrivateAttr
 from das.accounting.statement import Terms
 from das.errors import SpecError
 from das.model.budget import Neighbours
+from das.model.kinds import HOUSING, PERSONS
 from das.model.measured_spine import MeasuredSpine
 from das.model.mechanisms import MECHANISMS
 from das.model.post_processing import PostProcessing
@@ -27,6 +28,7 @@ from das.spec.parts import (
     Output,
     OwnUniverse,
     Part,
+    RelativeBudget,
     RoundingPart,
     Run,
     SchemaPart,
@@ -73,6 +75,15 @@ class RunSpec(Part):
             if name == u.name:
                 return u
         raise SpecError(f"there is no universe {name!r}", remedy=f"it has {', '.join(u.name for u in self.universes)}")
+
+    @property
+    def made_from(self) -> dict[str, tuple[str, ...]]:
+        """By universe, what the shares of its budget were made from, beside what is written here."""
+        parts: dict[str, BudgetPart | RelativeBudget] = {PERSONS.name: self.budget}
+        if self.housing is not None:
+            parts[HOUSING.name] = self.housing.budget
+        parts |= {name: u.budget for name, u in self.own.items()}
+        return {name: part.made_from for name, part in parts.items()}
 
     @cached_property
     def after(self) -> PostProcessing:

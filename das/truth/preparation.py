@@ -79,7 +79,7 @@ def prepare(spec: RunSpec, paths: Sequence[Path], stages: Stages, progress: Prog
         fields, names = extract.blocks.fields, extract.blocks.names
         areas = off_spine(fields, spine.levels, unit, spine.units(spine.levels[-1]), names)
         areas = (*(a for a in areas if a.kind not in {x.kind for x in lists.values()}), *lists.values())
-    notes = (*extract.notes, *_of_the_tree(spec, extract.blocks))
+    notes = (*extract.notes, *_of_the_tree(spec, extract.blocks), *_of_the_budget(spec))
     return Prepared(spine, counted, trees, measured, constraints, sources, notes, areas,
                     {spec.persons.name: extract.assigned})  # fmt: skip
 
@@ -112,6 +112,14 @@ def _of_the_tree(spec: RunSpec, blocks: Blocks) -> tuple[str, ...]:
         "What is measured stands on trees of their own (spine.parquet beside the measurements). They are made of public "
         f"geography{on}. Nothing else of the records enters them, and data sets that are called neighbours agree on them.",
     )
+
+
+def _of_the_budget(spec: RunSpec) -> tuple[str, ...]:
+    """What the privacy statement says of shares that were computed from something."""
+    return tuple(
+        f"The shares of the budget ({name}) were made from {'; '.join(made)}. No record of this run entered them."
+        for name, made in spec.made_from.items() if made
+    )  # fmt: skip
 
 
 def _known(spec: RunSpec, blocks: Blocks) -> Exact:

@@ -1,0 +1,192 @@
+"""``das plan --optimise``: the best shares of a budget, on the terminal, as JSON, or as tables of a configuration."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import click
+
+from das.cli.console import console, records_table
+from das.cli.options import exact_option, warn_of
+from das.design.goal import Objective
+from das.design.optimise import Certified
+from das.engine import Progress
+from das.engine.display import Live
+from das.errors import UserError
+from das.files.run.run_directory import read_text, release_of
+from das.jobs import optimising
+from das.jobs.optimising import Ground, Optimum, TargetRow
+from das.model.not_private import PLANNED, marked
+from das.model.universe import Planned
+from das.release.post import open_release
+from das.spec import RunSpec, budget_toml
+from das.spec.targets import goal_of, read_targets
+
+NOTE = (
+    "standard deviations of one answer, of the best linear unbiased estimates from everything that is measured (full information), "
+    "before non-negativity, which makes those of small counts several times smaller."
+)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The options of the command that are for this."""
+
+    targets: Path
+    units: str | None
+    data: tuple[Path, ...]
+    like: Path | None
+    keep: tuple[str, ...]
+    rho: str | None
+    least: bool
+    spare: bool
+
+    def __post_init__(self) -> None:
+        known = [o for o, given in (("--units", self.units), ("--data", self.data), ("--like", self.like)) if given]
+        if len(known) > 1:
+            raise UserError(f"goes without {known[0]}", where=known[1], remedy="say in one way what the tree is")
+        if self.least and self.spare:
+            raise UserError("goes without --least", where="--spare")
+        if self.rho is not None and self.least:
+            raise UserError("goes without --least, which finds it", where="--rho")
+
+    @property
+    def objective(self) -> Objective | None:
+        return "least" if self.least else "spare" if self.spare else None
+
+
+def show_optimum(spec: RunSpec, universe: Planned, asked: Asked, as_toml: bool, as_json: bool) -> None:
+    where = str(asked.targets)
+    written = read_targets(read_text(asked.targets, "targets"), where=where)
+    pairs = [(d.level, d.query) for d in universe.plan.plain]
+    levels = spec.geography.levels
+    goal = goal_of(written, asked.objective, asked.keep, universe.schema, levels, pairs, where)
+    rho = None if asked.rho is None else exact_option("--rho", asked.rho)
+    if rho is not None and rho <= 0:
+        raise UserError(f"a rho of {rho}", where="--rho", remedy="give a positive one")
+    with Live(quiet=as_json or as_toml) as shown:
+        found = optimising.optimum(universe, goal, _ground(spec, universe.name, asked, shown), rho, _telling(shown))
+    if as_toml:
+        click.echo(_toml(spec, universe.name, found, asked.targets.name), nl=False)
+    elif as_json:
+        click.echo(
+            json.dumps(marked(_said(found, spec, universe), spec.run.private, PLANNED), indent=2, ensure_ascii=False)
+        )
+    else:
+        warn_of(spec)
+        _print(found, spec, universe)
+
+
+def _ground(spec: RunSpec, universe: str, asked: Asked, shown: Progress) -> Ground:
+    if asked.units is not None:
+        try:
+            units = [int(n.strip().replace("_", "")) for n in asked.units.split(",")]
+        except ValueError:
+            raise UserError(f"{asked.units!r} is no list of whole numbers", where="--units",
+                            remedy="write for instance 1,52,3221,73057,217740,6500000") from None  # fmt: skip
+        return optimising.of_units(spec, spec.universe(universe), units)
+    if asked.like is not None:
+        return optimising.of_release(spec, universe, open_release(release_of(asked.like)))
+    return optimising.of_data(spec, universe, asked.data, shown)
+
+
+def _telling(shown: Progress) -> Callable[[Certified], None]:
+    shown.stage("search", None)
+
+    def told(found: Certified) -> None:
+        del found
+        shown.advance(1)
+
+    return told
+
+
+# --- what is shown --------------------------------------------------------------------------------------------
+
+
+def _print(found: Optimum, spec: RunSpec, universe: Planned) -> None:
+    title = f"{spec.run.name}: {universe.records}, {found.ground.says}"
+    console().print(records_table(title, [_row(r, found) for r in found.rows]))
+    console().print(records_table("Shares of rho, %", _shares(found)))
+    for says in _sentences(found):
+        click.echo(says)
+
+
+def _row(r: TargetRow, found: Optimum) -> dict[str, Any]:
+    row: dict[str, Any] = {"target": str(r.aim), "now": _figure(r.now), "best": _figure(r.then),
+                           "ratio": _figure(r.then / r.now) if r.now else "–"}  # fmt: skip
+    if any(x.limit is not None for x in found.rows):
+        row["limit"] = "–" if r.limit is None else _figure(r.limit)
+    if r.predicted is not None:
+        row |= {"predicted now": _figure(r.predicted[0]), "predicted best": _figure(r.predicted[1])}
+    return row | {"price, %": f"{100 * r.price:.1f}"}
+
+
+def _figure(value: float) -> str:
+    return f"{value:.3g}" if value < 1000 else f"{value:,.0f}"
+
+
+def _costs(found: Optimum) -> list[tuple[str, str, Fraction, Fraction]]:
+    now, then = ({(d.level, d.query): d.cost for d in p.plain} for p in (found.now, found.plan))
+    return [
+        (lv, q, now.get((lv, q), Fraction(0)), then.get((lv, q), Fraction(0))) for lv, q in found.ground.draws.pairs
+    ]
+
+
+def _shares(found: Optimum) -> list[dict[str, Any]]:
+    """By level and query of the plan's that has one, in per cent of the total of each plan."""
+    a, b = found.now.cost, found.plan.cost
+    return [
+        {"level": lv, "query": q, "now": f"{float(100 * n / a):.2f}", "best": f"{float(100 * t / b):.2f}" if t else "–"}
+        for lv, q, n, t in _costs(found)
+    ]
+
+
+def _sentences(found: Optimum) -> list[str]:
+    out = [found.certificate]
+    if found.goal.objective == "least":
+        out.append(f"rho = {float(found.plan.cost):.6g} in place of {float(found.now.cost):.6g}")
+    for level, query in found.idle:
+        cost = next(n for lv, q, n, _ in _costs(found) if (lv, q) == (level, query))
+        out.append(f"the draw {level}:{query} takes {float(100 * cost / found.now.cost):.2f} % of rho and buys nothing")
+    if found.over:
+        out.append(f"a limit is exceeded by {100 * found.over:.2g} %: the search ended after {found.steps} steps")
+    return [*out, NOTE]
+
+
+def _said(found: Optimum, spec: RunSpec, universe: Planned) -> dict[str, Any]:
+    def told(r: TargetRow) -> dict[str, Any]:
+        a = r.aim
+        place = {"kind": a.place} if a.areas else {"level": a.place}
+        out = place | {
+            "query": a.query,
+            "weight": r.weight,
+            "now": r.now,
+            "best": r.then,
+            "limit": r.limit,
+            "price": r.price,
+        }
+        if a.says:
+            out["population"] = a.says
+        if r.predicted is not None:
+            out |= {"predicted_now": r.predicted[0], "predicted_best": r.predicted[1]}
+        return out
+
+    return {
+        "name": spec.run.name, "universe": universe.name, "objective": found.goal.objective, "tree": found.ground.says,
+        "made_from": list(found.ground.made_from), "rho_now": str(found.now.cost), "rho": str(found.plan.cost),
+        "value": found.value, "bound": found.bound, "certificate": found.certificate, "steps": found.steps, "exceeded": found.over,
+        "targets": [told(r) for r in found.rows], "others": [told(r) for r in found.guarded],
+        "idle": [{"level": lv, "query": q} for lv, q in found.idle],
+        "shares": [{"level": lv, "query": q, "now": str(n / found.now.cost), "best": str(t / found.plan.cost)} for lv, q, n, t in _costs(found)],
+    }  # fmt: skip
+
+
+def _toml(spec: RunSpec, universe: str, found: Optimum, targets: str) -> str:
+    made = (f"the targets {targets} ({found.goal.objective})", *found.ground.made_from)
+    head = [f"# das plan --optimise {targets}: {found.certificate}", *(f"# {m}" for m in found.ground.made_from)]
+    return "\n".join(head) + "\n" + budget_toml(spec, universe, found.plan, made)

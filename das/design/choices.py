@@ -1,0 +1,115 @@
+r"""What may be drawn, and with which precision the units of each class are then measured.
+
+An allocation gives :math:`\rho_{lq}` to query q of level l: the level has :math:`S_l = \sum_q \rho_{lq}`. Units of class k,
+whose first level is t and which hold the shares of some levels :math:`l \in k` (:mod:`das.model.chains`), are measured with
+
+.. math:: p_{kq} = Y_k\,\rho_{tq}/S_t, \qquad Y_k = \sum_{l \in k} S_l .
+
+Without only children each class holds its own level alone, and :math:`p = \rho`.
+
+*Steps.* With :math:`h = -\partial F/\partial p` the share of level l deserves :math:`G_l = \sum_{k \ni l} \sum_q h_{kq}\,
+\rho_{tq}/S_t`, and query q within it :math:`H_{lq} = \sum_{k: t = l} Y_k h_{kq}`; so :math:`\rho_{lq}` is multiplied by
+:math:`m_{lq} = G_l H_{lq}/\sum_q (\rho_{lq}/S_l) H_{lq}`, and :math:`\sum \rho m = \sum p h`.
+
+*Bound.* :math:`p_{kq} = \rho_{tq} + (Y_k - S_t)\,\rho_{tq}/S_t`, so for every allocation
+:math:`\sum_{kq} h_{kq} p_{kq} \le \sum_{lq} c_{lq} \rho_{lq}` with
+
+.. math:: c_{lq} = \sum_{k: t = l} h_{kq} + \sum_{k \ni l,\ t \ne l} \max_{q'} h_{kq'} .
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+LevelQuery = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class Choices:
+    """``pairs`` ``(J,)``: level and query of each draw, level by level, root first. ``classes``: of each level and class of
+    units that is measured the levels whose shares it holds, its own among them (:func:`das.model.chains.classes`).
+    Class draws ``(I,)`` are those of each class in turn."""
+
+    pairs: tuple[LevelQuery, ...]
+    classes: Mapping[LevelQuery, tuple[str, ...]]
+
+    @staticmethod
+    def alike(pairs: Sequence[LevelQuery], unit_class: str) -> Choices:
+        """All units of a level in one class."""
+        levels = dict.fromkeys(level for level, _ in pairs)
+        return Choices(tuple(pairs), {(level, unit_class): (level,) for level in levels})
+
+    @cached_property
+    def levels(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(level for level, _ in self.pairs))
+
+    @cached_property
+    def level(self) -> NDArray[np.intp]:
+        """The number of each draw's level, ``(J,)``."""
+        return np.array([self.levels.index(lv) for lv, _ in self.pairs], dtype=np.intp)
+
+    @cached_property
+    def places(self) -> tuple[LevelQuery, ...]:
+        """Level and class of each class, ``(K,)``: those without a draw are left out."""
+        return tuple(place for place in self.classes if place[0] in self.levels)
+
+    @cached_property
+    def members(self) -> tuple[tuple[int, str], ...]:
+        """Class and query of each class draw, ``(I,)``."""
+        return tuple((k, q) for k, (level, _) in enumerate(self.places) for lv, q in self.pairs if lv == level)
+
+    @cached_property
+    def of_class(self) -> NDArray[np.intp]:
+        """The class of each class draw, ``(I,)``."""
+        return np.array([k for k, _ in self.members], dtype=np.intp)
+
+    @cached_property
+    def of_pair(self) -> NDArray[np.intp]:
+        """The draw whose share of its level each class draw has, ``(I,)``."""
+        at = {pair: j for j, pair in enumerate(self.pairs)}
+        return np.array([at[self.places[k][0], q] for k, q in self.members], dtype=np.intp)
+
+    @cached_property
+    def _holds(self) -> NDArray[np.bool_]:
+        """Which levels' shares a class holds, ``(K, levels)``."""
+        held = [self.classes[place] for place in self.places]
+        return np.array([[level in some for level in self.levels] for some in held], dtype=bool)
+
+    @cached_property
+    def _own(self) -> NDArray[np.bool_]:
+        """Which level a class begins at, ``(K, levels)``."""
+        return np.array([[level == at for level in self.levels] for at, _ in self.places], dtype=bool)
+
+    def _sums(self, rho: Array) -> tuple[Array, Array, Array]:
+        """S of each level, Y of each class, and each draw's share of its level."""
+        level = np.bincount(self.level, weights=rho, minlength=len(self.levels)).astype(np.float64)
+        share = np.divide(rho, level[self.level], out=np.zeros_like(rho), where=level[self.level] > 0)
+        return level, self._holds @ level, share
+
+    def precision(self, rho: Array) -> Array:
+        """p of each class draw, ``(I,)``."""
+        _, of_class, share = self._sums(rho)
+        return of_class[self.of_class] * share[self.of_pair]
+
+    def multiplier(self, rho: Array, h: Array) -> Array:
+        """m of each draw, ``(J,)``."""
+        _, of_class, share = self._sums(rho)
+        deserved = self._holds.T @ np.bincount(
+            self.of_class, weights=h * share[self.of_pair], minlength=len(self.places)
+        )
+        within = np.bincount(self.of_pair, weights=of_class[self.of_class] * h, minlength=len(rho))
+        mean = np.bincount(self.level, weights=share * within, minlength=len(self.levels))[self.level]
+        return np.asarray(deserved[self.level] * np.divide(within, mean, out=np.ones_like(rho), where=mean > 0))
+
+    def most(self, h: Array) -> Array:
+        """c of each draw, ``(J,)``."""
+        best = np.zeros(len(self.places))
+        np.maximum.at(best, self.of_class, h)
+        others = (self._holds & ~self._own).T @ best
+        return np.bincount(self.of_pair, weights=h, minlength=len(self.pairs)) + others[self.level]

@@ -1,0 +1,58 @@
+"""Weighted sums of queries as matrices of every node, and the adjoint: what each query has of given matrices."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from das.design.coordinates import Coordinates
+from das.design.tree import Placement
+from das.model.query import Query
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Grams:
+    """``same`` ``(queries, entries)``: whether a query adds up row and column of an entry. ``factor`` ``(queries, modes)``."""
+
+    same: NDArray[np.bool_]
+    factor: Array
+    node: NDArray[np.intp]
+    nodes: int
+
+    @staticmethod
+    def of(layout: Placement, coordinates: Coordinates, queries: Sequence[Query]) -> Grams:
+        row, column = layout.rows()
+        same = np.empty((len(queries), len(row)), dtype=bool)
+        for i, q in enumerate(queries):
+            label = coordinates.label(q)[layout.coordinate]
+            same[i] = label[row] == label[column]
+        node = np.repeat(np.arange(len(layout.size)), layout.size**2)
+        return Grams(same, np.array([coordinates.factor(q) for q in queries]), node, len(layout.size))
+
+    def apply(self, weight: Array, scale: Array) -> Array:
+        """``sum_q weight[node, q] scale[mode] factor[q, mode] same[q]``: ``(nodes, queries) -> (modes, entries)``."""
+        out = np.zeros((self.factor.shape[1], self.same.shape[1]))
+        for q, same in enumerate(self.same):
+            if weight[:, q].any():
+                one = np.where(same, weight[self.node, q], 0.0)
+                for m in np.flatnonzero(self.factor[q]):
+                    out[m] += scale[m] * self.factor[q, m] * one
+        return out
+
+    def adjoint(self, matrices: Array, scale: Array, queries: Sequence[int] | None = None) -> Array:
+        """``(modes, entries) -> (nodes, queries)``; those of ``queries`` alone, if it is given, and zeros for the others."""
+        out = np.zeros((self.nodes, len(self.same)))
+        known: dict[tuple[float, ...], Array] = {}
+        for q in range(len(self.same)) if queries is None else queries:
+            by_mode = tuple((scale * self.factor[q]).tolist())
+            if by_mode not in known:
+                known[by_mode] = np.asarray(by_mode) @ matrices
+            out[:, q] = np.bincount(
+                self.node, weights=np.where(self.same[q], known[by_mode], 0.0), minlength=self.nodes
+            )
+        return out

@@ -1,0 +1,138 @@
+r"""A tree of which only the numbers of units are known: every unit of a level has as many children, and holds whatever
+others do. Then everything has a closed form.
+
+Level l has :math:`n_l` units, :math:`D_l = N/n_l` of the N lowest ones below each. The vectors over the lowest units that
+are constant within the units of level g and sum to zero within those of level g - 1 are the contrast g, of rank
+:math:`r_g = n_g - n_{g-1}` (:math:`r_0 = 1`). On it all precisions of the levels :math:`j \ge g` add up, those above
+say nothing:
+
+.. math:: \Lambda_g = \sum_{j \ge g} D_j \sum_q p_{jq} Q'Q, \qquad
+          V_l = \frac{1}{n_l} \sum_{g \le l} r_g D_l\,\Lambda_g^{-1}, \qquad
+          f_{lq} = \frac{1}{n_q} \mathrm{tr}\,Q V_l Q' .
+
+Where totals are known down to level s, the inverses of :math:`g \le s` are those on the vectors that sum to zero,
+:math:`C - C11'C/1'C1`. All matrices are those of :mod:`das.estimate.modes`: 2 x 2 for households of the redistricting
+schema. :math:`d\Lambda^{-1} = -\Lambda^{-1} d\Lambda\,\Lambda^{-1}` gives the gradient.
+
+Source: the closed form is checked in ``tests/design`` against dense least squares.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from das.design.choices import Choices
+from das.design.model import Estimand
+from das.estimate.modes import Modes
+from das.model.schema import Schema
+
+Array = NDArray[np.float64]
+#: What is below this is rounding error, in sums relative to that of the absolute values.
+_NONE = 1e-11
+
+
+@dataclass(frozen=True, eq=False)
+class Homogeneous:
+    """``units`` of each level, root first; ``known``: the number of the lowest level whose totals are known, -1 for none.
+    ``dense`` ``(d,)``: the levels of the dense axes that somebody may be in, such as households alone."""
+
+    schema: Schema
+    levels: tuple[str, ...]
+    units: tuple[int, ...]
+    draws: Choices
+    aims: tuple[Estimand, ...]
+    known: int
+    modes: Modes
+    dense: NDArray[np.bool_]
+
+    @staticmethod
+    def of(
+        schema: Schema,
+        levels: Sequence[str],
+        units: Sequence[int],
+        draws: Choices,
+        aims: Sequence[Estimand],
+        known: int,
+    ) -> Homogeneous:
+        """Of people in households, where the schema has dwellings: hardly anybody lives elsewhere."""
+        queries = [schema.query(q) for q in dict.fromkeys(q for _, q in draws.pairs)]
+        modes = Modes.of(schema, [*queries, *(schema.query(a.query) for a in aims)])
+        possible = schema.possible
+        if schema.dwelling is not None:
+            possible = possible & (schema.level_of(schema.dwelling) == 0)
+        return Homogeneous(schema, tuple(levels), tuple(units), draws, tuple(aims), known, modes,
+                           modes.dense_of(possible).astype(bool))  # fmt: skip
+
+    @cached_property
+    def _multiplicity(self) -> Array:
+        """Vectors in each mode, for one of the dense levels."""
+        sizes = np.array(self.modes.sizes, dtype=float)
+        return np.array([np.prod(np.where(kind, sizes - 1, 1.0)) for kind in self.modes.kinds])
+
+    def _gram(self, query: str) -> Array:
+        """Q'Q, ``(modes, d, d)``."""
+        return self.modes.query(self.schema.query(query))[:, self.dense][:, :, self.dense]
+
+    @cached_property
+    def _draws(self) -> tuple[NDArray[np.intp], Array]:
+        """Of each class draw the number of its level, and Q'Q."""
+        level = np.array([self.levels.index(self.draws.places[k][0]) for k, _ in self.draws.members], dtype=np.intp)
+        return level, np.array([self._gram(q) for _, q in self.draws.members])
+
+    @cached_property
+    def _asked(self) -> tuple[NDArray[np.intp], Array]:
+        """Of each aim the number of its level, and what of V its variance is: the trace with this."""
+        level = np.array([self.levels.index(a.place) for a in self.aims], dtype=np.intp)
+        of = [self._gram(a.query) / self.schema.query(a.query).answers for a in self.aims]
+        return level, np.array(of) * self._multiplicity[:, None, None]
+
+    @cached_property
+    def _shape(self) -> tuple[Array, Array]:
+        """D_j [j >= g], and r_g D_l/n_l [g <= l], both ``(levels g, levels)``."""
+        n = np.array(self.units, dtype=float)
+        rank = np.diff(n, prepend=0.0)
+        depth = n[-1] / n
+        lower = np.arange(len(n))[:, None] <= np.arange(len(n))[None, :]
+        return np.where(lower, depth[None, :], 0.0), np.where(lower, rank[:, None] * (depth / n)[None, :], 0.0)
+
+    def _inverse(self, precision: Array) -> Array:
+        """Of each contrast, ``(levels, modes, d, d)``."""
+        level, gram = self._draws
+        own = np.zeros((len(self.levels), *gram.shape[1:]))
+        np.add.at(own, level, precision[:, None, None, None] * gram)
+        summed = np.tensordot(self._shape[0], own, axes=1)
+        scale = np.maximum(np.trace(summed, axis1=-2, axis2=-1)[..., None, None], 1e-300)
+        c = np.linalg.inv(summed + 1e-15 * scale * np.eye(gram.shape[-1]))
+        if self.known >= 0:
+            top = c[: self.known + 1, 0]
+            moved = top.sum(axis=-1)
+            c[: self.known + 1, 0] = (
+                top - moved[..., :, None] * moved[..., None, :] / moved.sum(axis=-1)[..., None, None]
+            )
+        return np.asarray(c, dtype=np.float64)
+
+    def variances(self, precision: Array) -> Array:
+        return self._variances(self._inverse(precision))
+
+    def _variances(self, inverse: Array) -> Array:
+        level, asked = self._asked
+        v = np.tensordot(self._shape[1].T, inverse, axes=1)
+        f = np.einsum("amij,amij->a", asked, v[level])
+        return np.where(f > _NONE * np.einsum("amij,amij->a", asked, np.abs(v[level])), f, 0.0)
+
+    def gradient(self, precision: Array, weight: Array) -> tuple[Array, Array]:
+        c = self._inverse(precision)
+        f = self._variances(c)
+        level, asked = self._asked
+        each = np.divide(weight, f, out=np.zeros_like(f), where=f > 0)
+        bar = np.zeros((len(self.levels), *asked.shape[1:]))
+        np.add.at(bar, level, each[:, None, None, None] * asked)
+        inner = c @ np.tensordot(self._shape[1], bar, axes=1) @ c
+        by_level = np.tensordot(self._shape[0].T, inner, axes=1)
+        at, gram = self._draws
+        return f, np.einsum("imab,imab->i", gram, by_level[at])

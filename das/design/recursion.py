@@ -1,0 +1,366 @@
+r"""Generalised least squares over a real tree: variances without a measurement, and their gradient.
+
+With precision :math:`\Lambda_u` of each node's own measurements, from the leaves to the root
+
+.. math:: S_u = \sum_c C_c,\quad K_u = S_u^{-1},\quad J_u = \Lambda_u + K_u,\quad C_u = J_u^{-1},
+
+at the leaves :math:`C = \Lambda^{-1}`; and from the root, where :math:`V = C`, to the leaves
+
+.. math:: M_u = K_u - K_u V_u K_u, \qquad V_c = C_c - C_c M_u C_c .
+
+It is :mod:`das.estimate.information` without the means. A known total leaves of C what it says of vectors that sum to
+zero, :math:`C - C11'C/1'C1`. Where those of all children are known, :math:`S_u 1 = 0`, and the inverse is that of
+:math:`S_u + a11'`, which is the same on such vectors; what else known totals settle keeps a little variance, ``RESIDUAL``.
+
+*Gradient.* With a bar for the derivative of :math:`F = \sum_a w_a \log f_a`, from the leaves to the root
+
+.. math:: \bar M_u = -\sum_c C_c \bar V_c C_c, \quad \bar C_c = \bar V_c - \bar V_c C_c M_u - M_u C_c \bar V_c, \quad
+          \bar V_u \mathrel{+}= -K_u \bar M_u K_u, \quad
+          \bar K_u = \bar M_u - \bar M_u K_u V_u - V_u K_u \bar M_u,
+
+and from the root to the leaves :math:`\bar J = -C\bar C C`, :math:`\bar S = -K(\bar K + \bar J)K`,
+:math:`\bar C_c \mathrel{+}= \bar S`, :math:`\bar\Lambda = \bar J`. That is as much work as the value, for any number of draws
+and aims. :math:`dC = -C\,dJ\,C` holds with a known total, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from das.design.areas import AreaTargets, Slopes
+from das.design.choices import Choices
+from das.design.coordinates import Coordinates
+from das.design.grams import Grams
+from das.design.model import Estimand
+from das.design.tree import Placement, Stack, Tree
+from das.estimate.information import RESIDUAL
+from das.model.schema import Schema
+
+Array = NDArray[np.float64]
+#: What is below this is rounding error, in eigenvalues and variances relative to the largest.
+_NONE = 1e-10
+
+
+@dataclass(frozen=True, eq=False)
+class Pass:
+    """What the two passes find, flat: ``c`` of kinds, and of inner nodes ``c``, ``k``, ``m`` and ``v``."""
+
+    leaf: Array
+    c: Array
+    k: Array
+    m: Array
+    v: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Recursion:
+    """A model (:class:`das.design.model.Model`) of a tree. ``every``: variances are means over all answers of all units, or
+    over those that a unit may have somebody in. ``areas``: by kind, what is needed for aims at these."""
+
+    schema: Schema
+    tree: Tree
+    coordinates: Coordinates
+    draws: Choices
+    aims: tuple[Estimand, ...]
+    levels: tuple[str, ...]
+    every: bool
+    areas: Mapping[str, AreaTargets]
+
+    @cached_property
+    def queries(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys((*(q for _, q in self.draws.pairs), *(a.query for a in self.aims))))
+
+    @cached_property
+    def _grams(self) -> tuple[Grams, Grams]:
+        """Of the inner nodes and of the kinds."""
+        queries = [self.schema.query(q) for q in self.queries]
+        return (
+            Grams.of(self.tree.inner, self.coordinates, queries),
+            Grams.of(self.tree.leaves, self.coordinates, queries),
+        )
+
+    @cached_property
+    def _ones(self) -> Array:
+        return np.ones(len(self.coordinates.multiplicity))
+
+    # --- up and down ------------------------------------------------------------------------------------------
+
+    def passes(self, precision: Array) -> Pass:
+        """From the leaves to the root and back."""
+        tree, inner, leaves = self.tree, *self._own(precision)
+        leaf = np.empty_like(leaves)
+        for g in tree.leaves.groups:
+            g.view(leaf)[:] = self._inverse(g.view(leaves), tree.leaves.known[g.first : g.stop])
+        s = np.zeros_like(inner)
+        self._add(s, tree.edge_into, self._on_edges(leaf) * self._counts)
+        c, k = np.empty_like(inner), np.empty_like(inner)
+        for g in reversed(tree.inner.groups):
+            g.view(k)[:] = self._of_sum(g.view(s), self._settled[g.first : g.stop])
+            g.view(c)[:] = self._inverse(g.view(inner) + g.view(k), tree.inner.known[g.first : g.stop])
+            if g.depth:
+                self._add(s, self._into(g), self._flat(g, c))
+        return Pass(leaf, c, k, *self._down(c, k))
+
+    def _own(self, precision: Array) -> tuple[Array, Array]:
+        """The precisions of their own measurements, of inner nodes and kinds."""
+        of_class = np.zeros((len(self.draws.places), len(self.queries)))
+        for i, (k, q) in enumerate(self.draws.members):
+            of_class[k, self.queries.index(q)] += precision[i]
+        layouts = (self.tree.inner, self.tree.leaves)
+        inner, leaves = (
+            g.apply(one.classes @ of_class, self._ones) for g, one in zip(self._grams, layouts, strict=True)
+        )
+        return inner, leaves
+
+    def _down(self, c: Array, k: Array) -> tuple[Array, Array]:
+        m, v = np.empty_like(c), np.empty_like(c)
+        for g in self.tree.inner.groups:
+            one = g.view(c)
+            v_g = one - one @ self._gathered(m, g) @ one if g.depth else one
+            g.view(v)[:] = v_g
+            g.view(m)[:] = g.view(k) - g.view(k) @ v_g @ g.view(k)
+        return m, v
+
+    def _inverse(self, j: Array, known: NDArray[np.bool_]) -> Array:
+        """C of J, ``(modes, nodes, size, size)``; given the total where it is ``known``."""
+        scale = np.maximum(np.trace(j, axis1=-2, axis2=-1), 1e-300)[..., None, None]
+        c = np.asarray(np.linalg.inv(j + 1e-15 * scale * np.eye(j.shape[-1])))
+        if known.any():
+            moved = c[0, known].sum(axis=-1)
+            c[0, known] -= moved[..., :, None] * moved[..., None, :] / moved.sum(axis=-1)[..., None, None]
+        return c
+
+    def _of_sum(self, s: Array, settled: NDArray[np.bool_]) -> Array:
+        """K of S; ``settled`` where the totals of all children are known."""
+        if settled.any():
+            one = s[0, settled]
+            size = np.maximum(np.trace(one, axis1=-2, axis2=-1), 1.0)[:, None, None]
+            value, vector = np.linalg.eigh(one + size)
+            none = vector * (value <= _NONE * size[:, 0])[:, None, :]
+            s = s.copy()
+            s[0, settled] = one + size + RESIDUAL * none @ np.swapaxes(none, -1, -2)
+        return np.asarray(np.linalg.inv(s))
+
+    @cached_property
+    def _settled(self) -> NDArray[np.bool_]:
+        """The inner nodes of all of whose children the totals are known."""
+        tree = self.tree
+        out = np.ones(len(tree.parent), dtype=bool)
+        np.logical_and.at(out, tree.parent[1:], tree.inner.known[1:])
+        np.logical_and.at(out, tree.home, tree.leaves.known[tree.kind])
+        return out
+
+    # --- between the flat arrays ------------------------------------------------------------------------------
+
+    @cached_property
+    def _edge_entries(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Of each entry of the edges, the entry of its kind, and the edge."""
+        leaves, kind = self.tree.leaves, self.tree.kind
+        length = leaves.size[kind] ** 2
+        edge = np.repeat(np.arange(len(kind)), length)
+        first = np.concatenate([[0], np.cumsum(length)])[:-1]
+        return leaves.start[kind][edge] + np.arange(length.sum()) - first[edge], edge
+
+    @cached_property
+    def _counts(self) -> Array:
+        return self.tree.count[self._edge_entries[1]].astype(float)
+
+    def _on_edges(self, leaf: Array) -> Array:
+        return leaf[:, self._edge_entries[0]]
+
+    def _to_kinds(self, edges: Array) -> Array:
+        """Sums over the edges of each kind."""
+        out = np.zeros((len(edges), int(self.tree.leaves.start[-1])))
+        self._add(out, self._edge_entries[0], edges)
+        return out
+
+    @staticmethod
+    def _add(out: Array, at: NDArray[np.int64], entries: Array) -> None:
+        for m in range(len(out)):
+            out[m] += np.bincount(at, weights=entries[m], minlength=out.shape[1])
+
+    def _into(self, g: Stack) -> NDArray[np.int64]:
+        return self.tree.into[g.start : g.start + (g.stop - g.first) * g.size**2]
+
+    def _flat(self, g: Stack, flat: Array) -> Array:
+        return flat[:, g.start : g.start + (g.stop - g.first) * g.size**2]
+
+    def _gathered(self, flat: Array, g: Stack) -> Array:
+        """What the parents of a group have on the coordinates of its nodes."""
+        return flat[:, self._into(g)].reshape(len(flat), g.stop - g.first, g.size, g.size)
+
+    def _edge_views(self) -> list[tuple[Stack, slice, slice]]:
+        """Of each group of kinds its edges, and the entries of these."""
+        out, start = [], 0
+        for g in self.tree.leaves.groups:
+            edges = self.tree.edges(g)
+            stop = start + (edges.stop - edges.start) * g.size**2
+            out.append((g, edges, slice(start, stop)))
+            start = stop
+        return out
+
+    def _edge_v(self, found: Pass) -> Array:
+        """V of the units of each edge, flat."""
+        c, m = self._on_edges(found.leaf), found.m[:, self.tree.edge_into]
+        out = np.empty_like(c)
+        for g, edges, at in self._edge_views():
+            shape = (len(c), edges.stop - edges.start, g.size, g.size)
+            one = c[:, at].reshape(shape)
+            out[:, at] = (one - one @ m[:, at].reshape(shape) @ one).reshape(len(c), -1)
+        return out
+
+    # --- aims -------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _share(self) -> Array:
+        """What one answer of one unit, or area, counts for in the mean that an aim is, ``(aims,)``."""
+        return np.array([1.0 / max(self._counted(a), 1) for a in self.aims])
+
+    def _counted(self, aim: Estimand) -> int:
+        """The answers that an aim is a mean over."""
+        query = self.schema.query(aim.query)
+        if aim.areas:
+            return query.answers * (len(aim.some) if aim.some else self.areas[aim.place].cut.areas)
+        if self.every:
+            return query.answers * self.tree.units[aim.place]
+        label, level = self.coordinates.label(query), self.levels.index(aim.place)
+        total = 0
+        for layout, times in ((self.tree.inner, np.ones(len(self.tree.parent))), (self.tree.leaves, self._children)):
+            node = np.repeat(np.arange(len(layout.size)), layout.size)
+            pair = np.unique(node * len(label) + label[layout.coordinate]) // len(label)
+            total += int(times[pair] @ layout.levels[pair, level])
+        return total * query.answers // len(np.unique(label))
+
+    @cached_property
+    def _children(self) -> Array:
+        """How many leaves there are of each kind."""
+        return np.bincount(self.tree.kind, weights=self.tree.count, minlength=len(self.tree.leaves.size)).astype(float)
+
+    def _level_weights(self, layout: Placement, each: Array) -> Array:
+        """Of each node and query, the weights of its levels: ``(aims,) -> (nodes, queries)``."""
+        by_level = np.zeros((len(self.levels), len(self.queries)))
+        for a, w in zip(self.aims, each, strict=True):
+            if not a.areas:
+                by_level[self.levels.index(a.place), self.queries.index(a.query)] += w
+        return layout.levels @ by_level
+
+    def _area_weights(self, kind: str, areas: int, each: Array) -> Array:
+        """Of each area of a kind and query, ``(areas, queries)``."""
+        out = np.zeros((areas, len(self.queries)))
+        for a, w in zip(self.aims, each, strict=True):
+            if a.areas and a.place == kind:
+                out[list(a.some) if a.some else slice(None), self.queries.index(a.query)] += w
+        return out
+
+    def variances(self, precision: Array) -> Array:
+        return self._variances(found := self.passes(precision), self._slopes(found))
+
+    def gradient(self, precision: Array, weight: Array) -> tuple[Array, Array]:
+        found = self.passes(precision)
+        slopes = self._slopes(found)
+        f = self._variances(found, slopes)
+        each = np.divide(weight, f, out=np.zeros_like(f), where=f > 0) * self._share
+        return f, self._of_draws(*self._adjoint(found, slopes, each))
+
+    def _slopes(self, found: Pass) -> dict[str, Slopes]:
+        return {kind: areas.slopes(found.leaf, found.c, found.k) for kind, areas in self.areas.items()}
+
+    def _variances(self, found: Pass, slopes: Mapping[str, Slopes]) -> Array:
+        tree, scale = self.tree, self.coordinates.multiplicity
+        kinds = self._to_kinds(self._edge_v(found) * self._counts)
+        by_level, most = (
+            self._by((tree.inner.levels, tree.leaves.levels), both, scale, self._of_levels)
+            for both in ((found.v, kinds), (np.abs(found.v), np.abs(kinds)))
+        )
+        by_area = {kind: areas.variances(slopes[kind], found.c, scale) for kind, areas in self.areas.items()}
+        out = np.empty(len(self.aims))
+        for i, a in enumerate(self.aims):
+            query = self.queries.index(a.query)
+            if a.areas:
+                out[i] = by_area[a.place][list(a.some) if a.some else slice(None), query].sum()
+            else:
+                at = self.levels.index(a.place), query
+                out[i] = by_level[at] if by_level[at] > _NONE * most[at] else 0.0
+        return out * self._share
+
+    def _by(
+        self, members: tuple[NDArray[np.bool_], NDArray[np.bool_]], matrices: tuple[Array, Array], scale: Array,
+        queries: Sequence[int] | None = None,
+    ) -> Array:  # fmt: skip
+        """What each query has of the matrices of inner nodes and kinds, summed over their levels or classes."""
+        inner, leaves = (
+            one.T.astype(float) @ g.adjoint(x, scale, queries)
+            for one, g, x in zip(members, self._grams, matrices, strict=True)
+        )
+        return np.asarray(inner + leaves)
+
+    @cached_property
+    def _of_levels(self) -> list[int]:
+        """The queries that are asked of levels."""
+        return sorted({self.queries.index(a.query) for a in self.aims if not a.areas})
+
+    def _of_draws(self, inner: Array, leaves: Array) -> Array:
+        """From what precisions of nodes are worth to that of class draws, ``(I,)``."""
+        worth = self._by((self.tree.inner.classes, self.tree.leaves.classes), (inner, leaves), self._ones)
+        return np.array([-worth[k, self.queries.index(q)] for k, q in self.draws.members])
+
+    def _adjoint(self, found: Pass, slopes: Mapping[str, Slopes], each: Array) -> tuple[Array, Array]:
+        """The derivatives by the precisions of inner nodes and of kinds of ``each`` times the sums that aims are means of."""
+        tree, scale = self.tree, self.coordinates.multiplicity
+        bar_v = self._grams[0].apply(self._level_weights(tree.inner, each), scale)
+        of_kinds = self._grams[1].apply(self._level_weights(tree.leaves, each), scale)
+        bar_m, bar_c, bar_k = np.zeros_like(bar_v), np.zeros_like(bar_v), np.zeros_like(bar_v)
+        bar_leaf = np.zeros_like(of_kinds)
+        for kind, areas in self.areas.items():
+            weight = self._area_weights(kind, areas.cut.areas, each)
+            areas.adjoint(slopes[kind], weight, scale, found.c, found.k, (bar_c, bar_k, bar_leaf))
+        edges_c = self._leaves_up(found, of_kinds, bar_m)
+        for g in reversed(tree.inner.groups):
+            self._up(found, g, bar_v, bar_m, bar_c, bar_k)
+        bar_j = np.empty_like(bar_v)
+        for g in tree.inner.groups:
+            if g.depth:
+                g.view(bar_c)[:] += self._gathered(bar_m, g)  # now that of S
+            c, k = g.view(found.c), g.view(found.k)
+            one = -c @ g.view(bar_c) @ c
+            g.view(bar_j)[:] = one
+            g.view(bar_m)[:] = -k @ (g.view(bar_k) + one) @ k
+        kinds = bar_leaf + self._to_kinds((edges_c + bar_m[:, tree.edge_into]) * self._counts)
+        leaves = np.empty_like(kinds)
+        for g in tree.leaves.groups:
+            c = g.view(found.leaf)
+            g.view(leaves)[:] = -c @ g.view(kinds) @ c
+        return bar_j, leaves
+
+    def _leaves_up(self, found: Pass, of_kinds: Array, bar_m: Array) -> Array:
+        """Adds to the derivatives by M what comes of the leaves; that by C of a unit of each edge, from its V."""
+        tree = self.tree
+        c, v, m = self._on_edges(found.leaf), self._on_edges(of_kinds), found.m[:, tree.edge_into]
+        out, up = np.empty_like(c), np.empty_like(c)
+        for g, edges, at in self._edge_views():
+            shape = (len(c), edges.stop - edges.start, g.size, g.size)
+            c_g, v_g, m_g = (x[:, at].reshape(shape) for x in (c, v, m))
+            cross = v_g @ c_g @ m_g
+            out[:, at] = (v_g - cross - np.swapaxes(cross, -1, -2)).reshape(len(c), -1)
+            up[:, at] = (c_g @ v_g @ c_g).reshape(len(c), -1)
+        self._add(bar_m, tree.edge_into, -up * self._counts)
+        return out
+
+    def _up(self, found: Pass, g: Stack, bar_v: Array, bar_m: Array, bar_c: Array, bar_k: Array) -> None:
+        """One group, whose children are done: to those of V, then of C and of its parents' M."""
+        k, v, c, m = g.view(found.k), g.view(found.v), g.view(found.c), g.view(bar_m)
+        g.view(bar_v)[:] -= k @ m @ k
+        cross = m @ k @ v
+        g.view(bar_k)[:] += m - cross - np.swapaxes(cross, -1, -2)
+        one = g.view(bar_v)
+        if not g.depth:
+            g.view(bar_c)[:] += one
+            return
+        turned = one @ c @ self._gathered(found.m, g)
+        g.view(bar_c)[:] += one - turned - np.swapaxes(turned, -1, -2)
+        self._add(bar_m, self._into(g), -(c @ one @ c).reshape(len(c), -1))

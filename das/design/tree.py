@@ -1,0 +1,234 @@
+r"""A tree without its only children, each unit with the coordinates that it has.
+
+A unit whose only sibling-less child holds the same people is one *node* with it: what is measured of either is measured of
+both. So is a unit whose other children can hold nobody. Every inner node then has two children or more. Nodes without
+children that have the same coordinates and are measured alike are one *kind*: of 25,000 blocks there are dozens, over all
+that structures allow.
+
+Square matrices of the nodes lie one after another in flat arrays ``(modes, entries)``, those of one depth and size together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from das.errors import InputError
+from das.estimate.areas.pieces import Tiers
+
+Array = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Stack:
+    """Nodes ``first:stop`` of one depth with ``size`` coordinates each; their entries begin at ``start``."""
+
+    depth: int
+    size: int
+    first: int
+    stop: int
+    start: int
+
+    def view(self, flat: NDArray[Any]) -> NDArray[Any]:
+        """Their matrices ``(..., nodes, size, size)`` of a flat array ``(..., entries)``."""
+        n = self.stop - self.first
+        return flat[..., self.start : self.start + n * self.size**2].reshape(*flat.shape[:-1], n, self.size, self.size)
+
+
+@dataclass(frozen=True, eq=False)
+class Placement:
+    """Some nodes: their coordinates, those of node i from ``indptr[i]``; ``levels`` ``(nodes, levels)`` which they are units
+    of; ``classes`` ``(nodes, classes)`` as what they are measured; ``known`` ``(nodes,)``, whether their totals are."""
+
+    indptr: Ints
+    coordinate: Ints
+    levels: NDArray[np.bool_]
+    classes: NDArray[np.bool_]
+    known: NDArray[np.bool_]
+    groups: tuple[Stack, ...]
+
+    @cached_property
+    def size(self) -> Ints:
+        return np.diff(self.indptr)
+
+    @cached_property
+    def start(self) -> Ints:
+        """Where the entries of each node begin, and where they end, ``(nodes + 1,)``."""
+        return np.concatenate([[0], np.cumsum(self.size**2)])
+
+    def rows(self) -> tuple[Ints, Ints]:
+        """Of each entry, the places in ``coordinate`` of its row and of its column."""
+        size = np.repeat(self.size, self.size**2)
+        within = np.arange(self.start[-1]) - np.repeat(self.start[:-1], self.size**2)
+        base = np.repeat(self.indptr[:-1], self.size**2)
+        row, column = np.divmod(within, size)
+        return base + row, base + column
+
+
+@dataclass(frozen=True, eq=False)
+class Tree:
+    """``inner`` nodes, the root first, and ``leaves``, one of each kind. ``parent`` ``(inner,)``; ``into`` ``(inner entries,)``
+    where each entry lies in the parent's matrix. Edges from kinds to inner nodes: ``kind``, ``home``, and ``count``, how many
+    children of the kind the node has, in the order of the kinds; ``edge_into`` where their entries lie in the matrix of the home.
+    ``node`` of each tier ``(units,)``: the inner node of a unit, or -1 - its kind, or ``NOBODY``."""
+
+    inner: Placement
+    leaves: Placement
+    parent: Ints
+    into: Ints
+    kind: Ints
+    home: Ints
+    count: Ints
+    edge_into: Ints
+    node: tuple[Ints, ...]
+    units: Mapping[str, int]
+
+    def edges(self, group: Stack) -> slice:
+        """Those from the kinds of a group."""
+        a, b = np.searchsorted(self.kind, [group.first, group.stop])
+        return slice(int(a), int(b))
+
+
+#: The node of a unit that can hold nobody.
+NOBODY = np.iinfo(np.int64).min
+
+
+@dataclass
+class _Growing:
+    """Of each node, while they are found: its parent, depth, top (tier and unit), and what it is."""
+
+    parent: Ints
+    depth: Ints
+    tier: Ints
+    unit: Ints
+    levels: NDArray[np.bool_]
+    classes: NDArray[np.bool_]
+    known: NDArray[np.bool_]
+
+    @staticmethod
+    def empty(levels: int, classes: int) -> _Growing:
+        none = np.zeros(0, dtype=np.int64)
+        return _Growing(
+            none, none, none, none, np.zeros((0, levels), bool), np.zeros((0, classes), bool), np.zeros(0, bool)
+        )
+
+    def add(self, parent: Ints, tier: int, unit: Ints) -> Ints:
+        """Nodes for some units; their numbers."""
+        n, old = len(unit), len(self.parent)
+        depth = self.depth[parent] + 1 if old else np.zeros(n, dtype=np.int64)
+        self.parent, self.depth = np.concatenate([self.parent, parent]), np.concatenate([self.depth, depth])
+        self.tier, self.unit = np.concatenate([self.tier, np.full(n, tier)]), np.concatenate([self.unit, unit])
+        self.levels = np.concatenate([self.levels, np.zeros((n, self.levels.shape[1]), bool)])
+        self.classes = np.concatenate([self.classes, np.zeros((n, self.classes.shape[1]), bool)])
+        self.known = np.concatenate([self.known, np.zeros(n, bool)])
+        return old + np.arange(n)
+
+
+def grow(tiers: Tiers, of_class: Sequence[Ints], classes: int, unit: Ints, coordinate: Ints, size: int) -> Tree:
+    """``of_class``: of each tier the class of each unit, -1 where it is not measured. Lowest unit ``unit[i]`` has the
+    ``coordinate[i]`` of ``size``."""
+    keys = _upward(tiers, unit, coordinate, size)
+    names = [name for name in tiers.level if name]
+    found = _Growing.empty(len(names), classes)
+    node: list[Ints] = []
+    for tier, key in enumerate(keys):
+        here = np.unique(key // size)
+        at = np.full(len(tiers.parents[tier]), -1, dtype=np.int64)
+        up = node[-1][tiers.parents[tier][here]] if tier else np.zeros(len(here), dtype=np.int64)
+        siblings = np.bincount(tiers.parents[tier][here], minlength=1) if tier else np.array([len(here)])
+        alone = siblings[tiers.parents[tier][here]] == 1 if tier else np.zeros(len(here), dtype=bool)
+        at[here[alone]] = up[alone]
+        at[here[~alone]] = found.add(up[~alone], tier, here[~alone])
+        some = at[here]
+        if tiers.level[tier]:
+            found.levels[some, names.index(tiers.level[tier])] = True
+        measured = of_class[tier][here] >= 0
+        found.classes[some[measured], of_class[tier][here][measured]] = True
+        if tiers.total[tier] is not None:
+            found.known[some] = True
+        node.append(at)
+    units = {name: len(p) for name, p in zip(tiers.level, tiers.parents, strict=True) if name}
+    return _laid_out(found, keys, size, node, units)
+
+
+def _upward(tiers: Tiers, unit: Ints, coordinate: Ints, size: int) -> list[Ints]:
+    """Of each tier, unit and coordinate in one number, sorted."""
+    keys = [np.unique(unit * size + coordinate)]
+    for parent in tiers.parents[:0:-1]:
+        keys.append(np.unique(parent[keys[-1] // size] * size + keys[-1] % size))
+    return keys[::-1]
+
+
+def _laid_out(found: _Growing, keys: Sequence[Ints], size: int, node: Sequence[Ints], units: Mapping[str, int]) -> Tree:
+    has = [_by_unit(key, size, len(at)) for key, at in zip(keys, node, strict=True)]
+    coordinates = [has[t][1][has[t][0][u] : has[t][0][u + 1]] for t, u in zip(found.tier, found.unit, strict=True)]
+    children = np.bincount(found.parent[1:], minlength=len(found.parent))
+    if not children[0]:
+        raise InputError("the tree is one unit", where="geography", remedy="there is nothing to share out")
+    length = np.array([len(c) for c in coordinates])
+    inner = np.flatnonzero(children > 0)
+    inner = inner[np.lexsort((length[inner], found.depth[inner]))]
+    leaf = np.flatnonzero(children == 0)
+    first, kind = _kinds(found, coordinates, leaf)
+    order = np.argsort(length[first], kind="stable")
+    first, kind = first[order], np.argsort(order, kind="stable")[kind]
+    number = np.full(len(found.parent), -1, dtype=np.int64)
+    number[inner] = np.arange(len(inner))
+    upper, lower = _layout(found, inner, coordinates), _layout(found, first, coordinates, leaves=True)
+    pair, count = np.unique(kind * len(inner) + number[found.parent[leaf]], return_counts=True)
+    edge_kind, home = np.divmod(pair, len(inner))
+    into = [_embedded(upper, number[found.parent[n]], coordinates[n]) for n in inner[1:]]
+    edge_into = [_embedded(upper, h, coordinates[first[k]]) for k, h in zip(edge_kind, home, strict=True)]
+    number[leaf] = -1 - kind
+    places = tuple(np.where(at >= 0, number[at], NOBODY) for at in node)
+    root = np.zeros(int(length[inner[0]]) ** 2, dtype=np.int64)
+    return Tree(upper, lower, number[found.parent[inner]], np.concatenate([root, *into]), edge_kind, home, count,
+                np.concatenate(edge_into), places, units)  # fmt: skip
+
+
+def _by_unit(key: Ints, size: int, units: int) -> tuple[Ints, Ints]:
+    return np.searchsorted(key, np.arange(units + 1) * size), key % size
+
+
+def _kinds(found: _Growing, coordinates: Sequence[Ints], leaf: Ints) -> tuple[Ints, Ints]:
+    """Of leaves that are alike the first, and of each leaf which kind it is."""
+    seen: dict[tuple[bytes, ...], int] = {}
+    first: list[int] = []
+    kind = np.empty(len(leaf), dtype=np.int64)
+    for i, n in enumerate(leaf):
+        is_ = (
+            coordinates[n].tobytes(),
+            found.classes[n].tobytes(),
+            found.levels[n].tobytes(),
+            found.known[n].tobytes(),
+        )
+        kind[i] = seen.setdefault(is_, len(seen))
+        if kind[i] == len(first):
+            first.append(int(n))
+    return np.array(first, dtype=np.int64), kind
+
+
+def _layout(found: _Growing, some: Ints, coordinates: Sequence[Ints], leaves: bool = False) -> Placement:
+    length = np.array([len(coordinates[n]) for n in some], dtype=np.int64)
+    depth = np.zeros(len(some), dtype=np.int64) if leaves else found.depth[some]
+    cuts = np.flatnonzero(np.diff(depth) | np.diff(length)) + 1
+    start = np.concatenate([[0], np.cumsum(length**2)])
+    groups = tuple(
+        Stack(int(depth[a]), int(length[a]), int(a), int(b), int(start[a]))
+        for a, b in zip([0, *cuts], [*cuts, len(some)], strict=True)
+    )
+    return Placement(np.concatenate([[0], np.cumsum(length)]), np.concatenate([coordinates[n] for n in some]),
+                  found.levels[some], found.classes[some], found.known[some], groups)  # fmt: skip
+
+
+def _embedded(upper: Placement, parent: int, coordinate: Ints) -> Ints:
+    """Where the entries of a child lie in its parent's matrix."""
+    a, b = upper.indptr[parent], upper.indptr[parent + 1]
+    at = np.searchsorted(upper.coordinate[a:b], coordinate)
+    return (upper.start[parent] + at[:, None] * (b - a) + at[None, :]).ravel()

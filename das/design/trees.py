@@ -1,0 +1,80 @@
+"""Models of a real tree: over all that structures allow, or over the cells that its units were published with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from das.design.areas import AreaTargets, cut_nodes
+from das.design.choices import Choices
+from das.design.coordinates import Coordinates
+from das.design.model import Estimand
+from das.design.recursion import Recursion
+from das.design.tree import grow
+from das.estimate.areas.pieces import Tiers
+from das.estimate.information import support
+from das.estimate.modes import Modes
+from das.model.areas import Areas
+from das.model.histogram import Histogram
+from das.model.level_bounds import LevelBounds
+from das.model.measured_spine import MeasuredSpine
+from das.model.schema import Schema
+
+Ints = NDArray[np.int64]
+
+
+def of_structures(
+    schema: Schema, tree: MeasuredSpine, bounds: Mapping[str, LevelBounds], draws: Choices, aims: Sequence[Estimand],
+    areas: Mapping[str, Areas],
+) -> Recursion:  # fmt: skip
+    """Each unit may hold what its bounds allow: what is published of structures, and nothing else, enters."""
+    names = dict.fromkeys((*(q for _, q in draws.pairs), *(a.query for a in aims)))
+    modes = Modes.of(schema, [schema.query(q) for q in names])
+    lowest = bounds[tree.spine.levels[-1]]
+    rows = support(modes, lowest.some(_first_of_each(lowest)))
+    unit, level = np.nonzero(rows[lowest.limits.row])
+    return _model(schema, tree, bounds, draws, aims, areas, Coordinates.of_modes(modes), unit, level, every=False)
+
+
+def of_cells(
+    schema: Schema, tree: MeasuredSpine, bounds: Mapping[str, LevelBounds], lowest: Histogram, draws: Choices,
+    aims: Sequence[Estimand], areas: Mapping[str, Areas],
+) -> Recursion:  # fmt: skip
+    """Each unit has the cells that it was published with, and no others: what non-negativity makes of the estimates, nearly.
+    ``lowest`` is a published histogram of the tree's lowest units."""
+    some = lowest.count > 0
+    return _model(schema, tree, bounds, draws, aims, areas, Coordinates.of_cells(schema),
+                  lowest.unit[some], lowest.cell[some], every=True)  # fmt: skip
+
+
+def _first_of_each(lowest: LevelBounds) -> NDArray[np.intp]:
+    """A unit with each of the rows of the limits."""
+    first = np.zeros(len(lowest.limits.lower), dtype=np.intp)
+    first[lowest.limits.row[::-1]] = np.arange(len(lowest))[::-1]
+    return first
+
+
+def _model(
+    schema: Schema, tree: MeasuredSpine, bounds: Mapping[str, LevelBounds], draws: Choices, aims: Sequence[Estimand],
+    areas: Mapping[str, Areas], coordinates: Coordinates, unit: Ints, coordinate: Ints, *, every: bool,
+) -> Recursion:  # fmt: skip
+    joint = next(((level, b.joint) for level, b in bounds.items() if b.joint is not None), None)
+    tiers = Tiers.of(tree.spine, {level: b.total for level, b in bounds.items()}, joint)
+    of_class = []
+    for level, parents in zip(tiers.level, tiers.parents, strict=True):
+        at = np.full(len(parents), -1, dtype=np.int64)
+        for name, units in tree.classes(level).items() if level else ():
+            if (level, name) in draws.places:
+                at[units] = draws.places.index((level, name))
+        of_class.append(at)
+    grown = grow(tiers, of_class, len(draws.places), unit, coordinate, coordinates.size)
+    model = Recursion(schema, grown, coordinates, draws, tuple(aims), tree.spine.levels, every, {})
+    asked = [schema.query(q) for q in model.queries]
+    cut = {
+        kind: cut_nodes(grown, tiers, *areas[kind].over(tree), len(areas[kind]))
+        for kind in dict.fromkeys(a.place for a in aims if a.areas)
+    }
+    return replace(model, areas={kind: AreaTargets.of(grown, c, coordinates, asked) for kind, c in cut.items()})

@@ -1,0 +1,335 @@
+"""The best shares of a budget for what somebody wants of it, with what they rest on (:mod:`das.design`).
+
+Three things can be known of the tree: how many units its levels have; its real units and structures; and, of an earlier
+release, which cells its units were published with. Records are never read.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from das.accounting.planning import repriced
+from das.design import exact, trees
+from das.design.choices import Choices, LevelQuery
+from das.design.goal import Goal, Wish, idle
+from das.design.homogeneous import Homogeneous
+from das.design.model import Estimand, Model
+from das.design.optimise import MET, Certified, Problem, optimise
+from das.engine import Progress
+from das.errors import InputError, UserError
+from das.files.microdata import reading as microdata
+from das.jobs.public_tree import PublicTree
+from das.model import chains
+from das.model.areas import Areas
+from das.model.budget import ALL, Plan
+from das.model.histogram import Histogram
+from das.model.level_bounds import LevelBounds
+from das.model.measured_spine import MeasuredSpine
+from das.model.spelling import near
+from das.model.universe import Planned
+from das.release.post import Opened
+from das.spec import RunSpec
+
+Array = NDArray[np.float64]
+#: How close to the best a search comes, and how many steps it takes at most: in closed form, over a real tree, over cells.
+GAPS = {"numbers": (2e-4, 3000), "tree": (1e-3, 1500), "cells": (2e-2, 60)}
+#: Of a class of population fewer areas than this say nothing.
+_FEW = 1
+
+
+@dataclass(frozen=True, eq=False)
+class Ground:
+    """What is known of the tree. ``model`` makes one of some aims; ``predicted``, where there is an earlier release, one that
+    says what published counts will be like. ``says`` it, and ``made_from`` names what it was made from."""
+
+    kind: str
+    says: str
+    made_from: tuple[str, ...]
+    draws: Choices
+    areas: Mapping[str, Areas]
+    population: Mapping[str, NDArray[np.int64]] | None
+    model: Callable[[Sequence[Estimand]], Model]
+    predicted: Callable[[Sequence[Estimand]], Model] | None = None
+
+
+@dataclass(frozen=True)
+class TargetRow:
+    """Standard deviations of one answer: as it is, at the optimum, the limit if there is one; ``price``, its share of the
+    budget. ``predicted``: of published counts, now and then, where an earlier release was given."""
+
+    aim: Estimand
+    weight: float
+    now: float
+    then: float
+    limit: float | None
+    price: float
+    predicted: tuple[float, float] | None
+
+
+@dataclass(frozen=True, eq=False)
+class Optimum:
+    """``plan`` costs exactly ``rho``; ``now`` is the plan as it was. ``bound``: what no allocation is below, of the objective
+    ``value``: the total for ``least``, else the geometric mean of the targets' variances beside those of now. ``idle``: draws of
+    the plan as it was that buy nothing; ``over``: by how much, relatively, the worst limit is exceeded."""
+
+    goal: Goal
+    ground: Ground
+    now: Plan
+    plan: Plan
+    rows: tuple[TargetRow, ...]
+    guarded: tuple[TargetRow, ...]
+    value: float
+    bound: float
+    over: float
+    steps: int
+    idle: tuple[LevelQuery, ...]
+
+    @property
+    def certificate(self) -> str:
+        """What is proved, in a sentence."""
+        if self.goal.objective == "least":
+            return (f"{self.value:.4f} of the present rho meets every limit, and no allocation needs less than {self.bound:.4f} "
+                    "of it.")  # fmt: skip
+        kind = "that keeps the other draws " if self.goal.objective == "spare" else ""
+        return (f"The targets' variances are {self.value:.4f} of what they are now, in geometric mean, and no allocation of this rho "
+                f"{kind}brings them below {self.bound:.4f}.")  # fmt: skip
+
+
+# --- grounds --------------------------------------------------------------------------------------------------
+
+
+def of_units(spec: RunSpec, u: Planned, units: Sequence[int]) -> Ground:
+    """A tree of which only the numbers of units are known. Raises :class:`UserError`."""
+    levels = spec.geography.levels
+    where = "--units"
+    if len(units) != len(levels):
+        raise UserError(f"{len(units)} numbers, and {len(levels)} levels", where=where,
+                        remedy=f"give one for each of {', '.join(levels)}")  # fmt: skip
+    if units[0] != 1 or any(b < a for a, b in pairwise(units)):
+        raise UserError("these units do not nest", where=where,
+                        remedy="begin with 1, and give no level fewer units than the one above it")  # fmt: skip
+    known = -1 if u.exact.total is None else levels.index(u.exact.total)
+    draws = Choices.alike(_pairs(u.plan), ALL)
+    text = ", ".join(f"{n:,} {level}" for n, level in zip(units, levels, strict=True))
+
+    def model(aims: Sequence[Estimand]) -> Model:
+        if any(a.areas for a in aims):
+            raise UserError("areas need real blocks", where=where, remedy="give --data or --like in its place")
+        return Homogeneous.of(u.schema, levels, units, draws, aims, known)
+
+    return Ground(
+        "numbers",
+        f"units of equal size, people in households: {text}",
+        (f"numbers of units ({text})",),
+        draws,
+        {},
+        None,
+        model,
+    )
+
+
+def of_data(spec: RunSpec, universe: str, paths: Sequence[Path], progress: Progress) -> Ground:
+    """The real tree and structures of an input."""
+    world = PublicTree.read(spec, paths, progress)
+    found = world.trees(spec)
+    u, tree = spec.on(found).universe(universe), found[universe]
+    bounds = world.bounds(u, tree)
+    files = [Path(p) for p in (paths or spec.data.path)]
+    made = (f"the blocks and structures of {', '.join(p.name for p in files)} (blocks {_digest(world)})",)
+    return _of_tree("tree", spec, u, tree, bounds, world.areas(), made)
+
+
+def of_release(spec: RunSpec, universe: str, release: Opened) -> Ground:
+    """The tree and structures of a release, and the cells that its units were published with."""
+    if spec.geography.levels != release.spine.levels:
+        raise UserError("the release has other levels than the configuration", where="--like",
+                        remedy=f"its levels are {', '.join(release.spine.levels)}")  # fmt: skip
+    held = release.run.universe(universe)
+    u = spec.on(release.trees).universe(universe)
+    if held.schema != u.schema:
+        raise UserError("the release has another schema than the configuration", where="--like")
+    tree, bounds = release.tree(held), release.bounds(held)
+    published = microdata.read(release.folder / "microdata" / held.kind.folder, held, release.spine.codes[-1])
+    areas = {a.kind: a for a in release.areas()}
+    made = (f"the release {release.after.name!r} (specification {release.run.run.name})",)
+    ground = _of_tree("tree", spec, u, tree, bounds, areas, made)
+    lowest = tree.of_published(published)
+    population = {k: np.bincount(a.area, weights=_people(published)[a.unit], minlength=len(a)).astype(np.int64)
+                  for k, a in areas.items()}  # fmt: skip
+
+    def predicted(aims: Sequence[Estimand]) -> Model:
+        return trees.of_cells(u.schema, tree, bounds, lowest, ground.draws, aims, areas)
+
+    return replace(ground, says=f"{ground.says}; predicted over the cells that units were published with", predicted=predicted,
+                   population=population)  # fmt: skip
+
+
+def _people(published: Histogram) -> NDArray[np.int64]:
+    return np.bincount(published.unit, weights=published.count, minlength=published.units).astype(np.int64)
+
+
+def _of_tree(
+    kind: str, spec: RunSpec, u: Planned, tree: MeasuredSpine, bounds: Mapping[str, LevelBounds], areas: Mapping[str, Areas],
+    made: tuple[str, ...],
+) -> Ground:  # fmt: skip
+    levels = spec.geography.levels
+    held = {(level, ALL): (level,) for level in levels} if tree.alike else chains.classes(levels, tree.paths)
+    draws = Choices(_pairs(u.plan), {place: some for place, some in held.items() if some})
+    says = f"the real tree: {', '.join(f'{len(c):,} {level}' for level, c in zip(tree.spine.levels, tree.spine.codes, strict=True))}"
+
+    def model(aims: Sequence[Estimand]) -> Model:
+        return trees.of_structures(u.schema, tree, bounds, draws, aims, areas)
+
+    return Ground(kind, says, made, draws, areas, None, model)
+
+
+def _digest(world: PublicTree) -> str:
+    """SHA-256 of the tree and its structures, shortened."""
+    found = hashlib.sha256()
+    for codes in world.spine.codes:
+        found.update(np.ascontiguousarray(codes).tobytes())
+    if world.blocks.structures is not None:
+        found.update(np.ascontiguousarray(world.blocks.structures[np.argsort(world.unit, kind="stable")]).tobytes())
+    return found.hexdigest()[:16]
+
+
+# --- the search -----------------------------------------------------------------------------------------------
+
+
+def _pairs(plan: Plan) -> tuple[LevelQuery, ...]:
+    """The draws of units without only children; all that are to be shared out are of the discrete Gaussian."""
+    if plan.mechanism.currency != "rho":
+        raise InputError(f"the noise is {plan.mechanism}, whose variance does not fall with its cost", where="budget.mechanism",
+                         remedy="only plans of the discrete Gaussian are optimised")  # fmt: skip
+    return tuple((d.level, d.query) for d in plan.plain)
+
+
+def optimum(
+    u: Planned, goal: Goal, ground: Ground, rho: Fraction | None = None, told: Callable[[Certified], None] | None = None
+) -> Optimum:
+    """Of the plan of ``u`` as the configuration has it, of no tree; ``rho``: another total than its own.
+
+    Raises:
+        UserError: a target that nothing reaches, limits that contradict the total, a kind of areas that there is not.
+    """
+    plan = u.plan
+    _check_detailed(u, ground.draws.pairs)
+    goal = replace(goal, wishes=tuple(_with_areas(w, ground) for w in goal.wishes))
+    model = ground.model(goal.aims(ground.draws.pairs))
+    costs = {(d.level, d.query): d.cost for d in plan.plain}
+    now = _precisions(costs, ground.draws)
+    start = now if rho is None else now * float(rho / plan.cost)
+    problem = goal.problem(model, now, start)
+    gap, steps = GAPS[ground.kind]
+    found = optimise(problem, gap, steps, told)
+    if problem.limited.any():  # small draws are dropped, which the others make up for
+        found = replace(optimise(_trimmed(problem, found), gap, steps, told), bound=found.bound)
+    chosen = _chosen(u, problem, found, costs, plan.cost if rho is None else rho)
+    return _described(goal, ground, problem, found, plan, repriced(plan, chosen))
+
+
+def _check_detailed(u: Planned, pairs: Sequence[LevelQuery]) -> None:
+    lowest = pairs[-1][0]
+    if not any(level == lowest and u.schema.query(q).answers == u.schema.cells for level, q in pairs):
+        raise UserError("no query tells every cell apart", where=f"budget.queries.{lowest}",
+                        remedy="measure 'detailed' there: without it nothing tells some cells of any level")  # fmt: skip
+
+
+def _precisions(costs: Mapping[LevelQuery, Fraction], draws: Choices) -> Array:
+    return np.array([float(costs.get(pair, Fraction(0))) for pair in draws.pairs])
+
+
+def _with_areas(wish: Wish, ground: Ground) -> Wish:
+    """With the numbers of the areas that are meant."""
+    aim = wish.aim
+    if not aim.areas:
+        return wish
+    if ground.kind != "numbers" and aim.place not in ground.areas:
+        raise UserError(
+            f"no areas {aim.place!r}", where="area.kind", remedy=near(aim.place, sorted(ground.areas), "kinds of areas")
+        )
+    if not aim.says:
+        return wish
+    if ground.population is None:
+        raise UserError("how many persons areas have is not known before they are counted", where="area.population",
+                        remedy="give --like with an earlier release, or leave population out")  # fmt: skip
+    low, high = (int(t.replace(",", "")) for t in aim.says.removesuffix(" persons").split(" to "))
+    people = ground.population[aim.place]
+    some = np.flatnonzero((people >= low) & (people <= high))
+    if len(some) < _FEW:
+        raise UserError(f"no area of {aim.place} has {aim.says}", where="area.population", remedy="give a wider class")
+    return replace(wish, aim=replace(aim, some=tuple(some.tolist())))
+
+
+def _trimmed(problem: Problem, found: Certified) -> Problem:
+    """Without the draws that are too small for a share of their own."""
+    x = found.rho - problem.kept
+    small = (x < x.sum() * exact.FLOOR / exact.DENOMINATOR) & (x < x.max())
+    return replace(problem, held=problem.held | small, start=problem.kept + np.where(small, 0.0, x))
+
+
+def _chosen(
+    u: Planned, problem: Problem, found: Certified, now: Mapping[LevelQuery, Fraction], total: Fraction
+) -> dict[LevelQuery, Fraction]:
+    """Exact costs of what was found: of the total, or of one that just meets the limits."""
+    pairs = problem.model.draws.pairs
+    kept = {pair: now[pair] for pair, k in zip(pairs, problem.kept, strict=True) if k > 0}
+    x = {pair: float(r - k) for pair, r, k in zip(pairs, found.rho, problem.kept, strict=True)}
+    split = exact.shares(x, _never_dropped(u, pairs, x, kept))
+    free = total - sum(kept.values(), Fraction(0))
+    if problem.least:
+        free = exact.rounded_up(sum(x.values()))
+    for _ in range(30):
+        chosen = {pair: kept.get(pair, Fraction(0)) + free * split.get(pair, Fraction(0)) for pair in pairs}
+        over = float(problem.over(problem.variances(_precisions(chosen, problem.model.draws))).max())
+        if not problem.least or over <= 0:
+            break
+        free = exact.rounded_up(float(free) * float(np.exp(over)))
+    return {pair: cost for pair, cost in chosen.items() if cost}
+
+
+def _never_dropped(
+    u: Planned, pairs: Sequence[LevelQuery], x: Mapping[LevelQuery, float], kept: Mapping[LevelQuery, Fraction]
+) -> list[LevelQuery]:
+    """What tells every cell apart at the lowest level; and of each level the largest draw, so that it has one."""
+    out = [pair for pair in pairs if pair[0] == pairs[-1][0] and u.schema.query(pair[1]).answers == u.schema.cells]
+    for level in dict.fromkeys(level for level, _ in pairs):
+        here = [pair for pair in pairs if pair[0] == level]
+        if not any(pair in kept for pair in here):
+            out.append(max(here, key=lambda pair: x[pair]))
+    return [pair for pair in dict.fromkeys(out) if pair not in kept]
+
+
+def _described(goal: Goal, ground: Ground, problem: Problem, found: Certified, now: Plan, plan: Plan) -> Optimum:
+    model, draws = problem.model, problem.model.draws
+    before, after = (_precisions({(d.level, d.query): d.cost for d in p.plain}, draws) for p in (now, plan))
+    f, g = problem.variances(before), problem.variances(after)
+    predicted = None
+    if ground.predicted is not None:
+        other = ground.predicted(model.aims)
+        predicted = [np.sqrt(other.variances(draws.precision(rho))) for rho in (before, after)]
+    rows = tuple(
+        TargetRow(a, goal.wishes[i].weight if i < len(goal.wishes) else 0.0, float(np.sqrt(f[i])), float(np.sqrt(g[i])),
+                  float(np.sqrt(problem.limit[i])) if problem.limited[i] else None, float(found.price[i]),
+                  None if predicted is None else (float(predicted[0][i]), float(predicted[1][i])))
+        for i, a in enumerate(model.aims)
+    )  # fmt: skip
+    over = max(float(problem.over(g).max()), 0.0)
+    if problem.least:
+        value, bound = float(plan.cost / now.cost), found.bound / float(now.cost)
+    else:
+        first = problem.value(before, f)
+        value, bound = float(np.exp(problem.value(after, g) - first)), float(np.exp(found.bound - first))
+    nothing = tuple(pair for pair, is_ in zip(draws.pairs, idle(model, before, f), strict=True) if is_)
+    n = len(goal.wishes)
+    return Optimum(
+        goal, ground, now, plan, rows[:n], rows[n:], value, bound, over if over > MET else 0.0, found.steps, nothing
+    )
