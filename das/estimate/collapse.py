@@ -84,7 +84,8 @@ class Collapsed:
 
     def estimator(self, own: Estimator, tolerance: float = 0.1) -> Informed:
         """For the constrained descent; at the lowest level, where a unit has nothing below it, it is ``own``."""
-        return Informed(self.modes, self.information, own, tolerance=tolerance)
+        measured = {level: tuple(self.queries[level].values()) for level in self.information}
+        return Informed(self.modes, self.information, measured, own, tolerance=tolerance)
 
 
 def collapse(

@@ -139,7 +139,7 @@ def posterior(modes: Modes, information: Information) -> tuple[Array, Array]:
     if information.total is None:
         return covariance, mean
     share, variance = _share_of_total(modes, covariance)
-    return _given_total(modes, covariance, share, variance), _moved(mean, share, information.total)
+    return _less(modes, covariance, share, variance), _moved(mean, share, information.total)
 
 
 def _share_of_total(modes: Modes, covariance: Array) -> tuple[Array, Array]:
@@ -151,8 +151,12 @@ def _share_of_total(modes: Modes, covariance: Array) -> tuple[Array, Array]:
     return product / known[..., None], np.where(variance > 0, variance, 0.0)
 
 
-def _given_total(modes: Modes, covariance: Array, share: Array, variance: Array) -> Array:
+def given_total(modes: Modes, covariance: Array) -> Array:
     r"""The covariance given the total, :math:`C - C11'C/1'C1`."""
+    return _less(modes, covariance, *_share_of_total(modes, covariance))
+
+
+def _less(modes: Modes, covariance: Array, share: Array, variance: Array) -> Array:
     cells = float(np.prod(modes.sizes))
     out = covariance.copy()
     out[..., 0, :, :] -= (cells * variance)[..., None, None] * share[..., :, None] * share[..., None, :]
@@ -219,7 +223,7 @@ def _sums(
         mu = modes.apply(inner, information.rhs[np.ix_(units, level)])
         if information.total is not None:
             share, variance = _share_of_total(modes, c)
-            c = _given_total(modes, c, share, variance)
+            c = _less(modes, c, share, variance)
             mu = _moved(mu, share[None, level], information.total[units])
         covariance += np.bincount(parent[units], minlength=parents)[:, None, None, None] * c
         np.add.at(mean, (parent[units][:, None], level[None, :]), mu)

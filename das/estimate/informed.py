@@ -6,14 +6,14 @@ what its whole subtree says (:mod:`das.estimate.information`), the precision :ma
 
 .. math:: \min_{x \ge 0} \sum_c \tfrac12 x_c' J_c x_c - h_c' x_c \quad\text{subject to the same constraints.}
 
-There are two passes, as in production and for the same reason (non-negativity must not leak into the totals):
-first the children's totals, measured by :math:`1'\mu_c` with variance :math:`1'C_c 1`; then everything, with the
-totals held to within the tolerance.
+There are three passes, so that non-negativity does not leak into what is known well: first the children's totals, measured by
+:math:`1'\mu_c` with variance :math:`1'C_c 1`; then the margins that are known better than the cells say
+(:mod:`das.estimate.held`), with the totals held to within the tolerance; then everything, with both held.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -21,16 +21,19 @@ from numpy.typing import NDArray
 
 from das.estimate.estimator import Array, Estimator, answer
 from das.estimate.family import Family, NoisyAnswers
-from das.estimate.information import Information, posterior
-from das.estimate.least_squares import LeastSquares, sum_to
+from das.estimate.held import CellSums, HeldQuery, precise
+from das.estimate.information import Information, given_total, posterior
+from das.estimate.least_squares import LeastSquares, Targets, sum_to
 from das.estimate.modes import Modes
 from das.model.query import Query
 from das.model.solution import Certificate
 
-#: How much of what is known of the total is taken out of the second pass, which holds the totals anyway: nearly
+#: How much of what is known of the total is taken out of the later passes, which hold the totals anyway: nearly
 #: all, or the solver would chase a stiff direction that the constraints have settled (Rhode Island's root then takes
 #: more than 20,000 iterations in place of 220); not all, to stay definite.
 _HELD = 0.999
+#: The least variance of a total.
+_LEAST = 1e-9
 #: Beyond so many entries (children x cells^2) the children share their mean precision. What it decides is how
 #: the difference between the parent and the sum of its children is shared out; among many children a share is small.
 _LARGE = 1 << 22
@@ -38,11 +41,12 @@ _LARGE = 1 << 22
 
 @dataclass(frozen=True, eq=False)
 class Informed(Estimator):
-    """``information`` of the subtrees of units ``start, start + 1, ...`` of some levels; at others, the ``own``
-    measurements of each unit are all there is, and the estimator that takes them is asked."""
+    """``information`` of the subtrees of units ``start, start + 1, ...`` of some levels, and the ``queries`` that are measured
+    there; at others, the ``own`` measurements of each unit are all there is, and the estimator that takes them is asked."""
 
     modes: Modes
     information: Mapping[str, Information]
+    queries: Mapping[str, tuple[Query, ...]]
     own: Estimator
     start: int = 0
     tolerance: float = 0.1
@@ -53,37 +57,79 @@ class Informed(Estimator):
             return answer(self.own, family)
         problem = LeastSquares(family, self.tolerance, self.accuracy)
         known = self.information[family.level].rows(family.unit - self.start)
-        return _solved(problem, self.modes, known), problem.certificate
+        return _solved(problem, self.modes, known, self.queries[family.level]), problem.certificate
 
     def part(self, level: str, start: int, stop: int) -> Estimator:
         if level not in self.information:
             return self.own.part(level, start, stop)
         here = {level: self.information[level].rows(slice(start - self.start, stop - self.start))}
-        return replace(self, information=here, start=start)
+        return replace(self, information=here, queries={level: self.queries[level]}, start=start)
 
 
-def _solved(problem: LeastSquares, modes: Modes, information: Information) -> Array:
-    """The two passes."""
-    bounds, parent, cell = problem.bounds, problem.parent, problem.cell
-    carried: list[tuple[Query, Array]] = []
-    total = modes.schema.query("total")
-    if bounds.total is None:
-        c, mu = posterior(modes, information)
-        sums = mu.sum(axis=tuple(range(1, mu.ndim)))
-        if parent is not None:
-            answers = NoisyAnswers(total, sums[:, None], _variance_of_total(modes, c))
-            x = problem.one_pass([answers], [])
-            carried.append((total, sum_to(x, total.index[cell], 1)))
-        else:  # no parent and no known total: the total is what everything below says it is
-            carried.append((total, np.maximum(sums, bounds.lower.sum(axis=1))[:, None]))
-    gram, rhs = _objective(modes, information, cell)
-    return problem.solve(gram, rhs, parent, bounds.group[cell], problem.rows(cell, carried))
-
-
-def _objective(modes: Modes, information: Information, cell: NDArray[np.int64]) -> tuple[Array, Array]:
-    """Precision and right-hand side on the parent's cells, given the totals."""
+def _solved(problem: LeastSquares, modes: Modes, information: Information, queries: Sequence[Query]) -> Array:
+    """The three passes. A known total is a constraint in each; what is known without it has an inverse."""
     alone = replace(information, total=None)
     c, mu = posterior(modes, alone)
+    carried = _totals(problem, modes, c, mu)
+    held = precise(modes, queries, given_total(modes, c), _likely(problem, modes), problem.bounds.group)
+    carried += _margins(problem, modes, held, c, mu, carried)
+    gram, rhs = _objective(modes, alone, c, mu, problem.cell)
+    group = problem.bounds.group[problem.cell]
+    return problem.solve(gram, rhs, problem.parent, group, problem.rows(problem.cell, carried))
+
+
+def _totals(problem: LeastSquares, modes: Modes, c: Array, mu: Array) -> list[tuple[Query, Array]]:
+    """What the first pass says, where the totals are not known."""
+    total = modes.schema.query("total")
+    if problem.bounds.total is not None:
+        return []
+    sums = mu.sum(axis=tuple(range(1, mu.ndim)))
+    if problem.parent is None:  # the total is what everything below says it is
+        return [(total, np.maximum(sums, problem.bounds.lower.sum(axis=1))[:, None])]
+    x = problem.one_pass([NoisyAnswers(total, sums[:, None], _variance_of_total(modes, c))], [])
+    return [(total, sum_to(x, total.index[problem.cell], 1))]
+
+
+def _likely(problem: LeastSquares, modes: Modes) -> Array:
+    """How many cells of each dense level a child is likely to have somebody in, ``(d,)``, if each of the parent's persons is
+    in any child alike; at the root, all that are possible."""
+    level = modes.place[problem.cell] // int(np.prod(modes.sizes, dtype=int))
+    likely = None
+    if problem.parent is not None:
+        likely = 1.0 - (1.0 - 1.0 / len(problem.family)) ** problem.parent
+    return np.bincount(level, weights=likely, minlength=modes.d).astype(float)
+
+
+def _margins(
+    problem: LeastSquares, modes: Modes, held: Sequence[HeldQuery], c: Array, mu: Array, carried: Targets
+) -> list[tuple[Query, Array]]:
+    """What the second pass says: the problem on the sums of cells that the held queries tell apart."""
+    if not held:
+        return []
+    margin = CellSums.of(modes, [h.query for h in held], problem.bounds.group)
+    at, first, sum_of = np.unique(margin.of_cell[problem.cell], return_index=True, return_inverse=True)
+    one_cell = problem.cell[first]
+    parent = None if problem.parent is None else np.bincount(sum_of, weights=problem.parent)
+    gram = _given(margin.covariance(c))
+    rhs = (gram @ margin.mean(mu)[:, :, None])[:, at, 0]
+    y = problem.solve(gram[:, at[:, None], at[None, :]], rhs, parent, problem.bounds.group[one_cell],
+                      problem.rows(one_cell, carried))  # fmt: skip
+    answers = [(h, sum_to(y, h.query.index[one_cell], h.query.answers)) for h in held]
+    return [(h.query, np.where(h.by[:, None], a, np.nan)) for h, a in answers]
+
+
+def _given(covariance: Array) -> Array:
+    """The precision of some sums given the totals, ``(children, sums, sums)``. What a child cannot hold is 0 by constraint:
+    any definite block will do there."""
+    able = np.diagonal(covariance, axis1=1, axis2=2) > 0
+    inside = able[:, :, None] & able[:, None, :]
+    precision = np.linalg.inv(np.where(inside, covariance, 0.0) + np.eye(able.shape[1]) * ~able[:, None, :])
+    of_total = _HELD / np.maximum(covariance.sum(axis=(1, 2)), _LEAST)
+    return np.asarray(precision - of_total[:, None, None] * inside)
+
+
+def _objective(modes: Modes, alone: Information, c: Array, mu: Array, cell: NDArray[np.int64]) -> tuple[Array, Array]:
+    """Precision and right-hand side on the parent's cells, given the totals."""
     inside = alone.support[:, None, :, None] & alone.support[:, None, None, :]
     precision = np.where(inside, alone.precision - _HELD * _total_part(modes, c), 0.0)
     # what a child cannot hold is 0 by constraint: any definite block will do there
@@ -101,4 +147,4 @@ def _total_part(modes: Modes, covariance: Array) -> Array:
 
 def _variance_of_total(modes: Modes, covariance: Array) -> Array:
     """1'C1: only the constant mode sums to something, n_1 ... n_m times its matrix."""
-    return np.maximum(covariance[:, 0].sum(axis=(1, 2)) * float(np.prod(modes.sizes)), 1e-9)
+    return np.maximum(covariance[:, 0].sum(axis=(1, 2)) * float(np.prod(modes.sizes)), _LEAST)

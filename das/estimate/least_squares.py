@@ -15,7 +15,7 @@ from das.model.solution import Certificate
 from das.solve import FEASIBLE, Kinds, Partitions, children_qp
 
 Array = NDArray[np.float64]
-#: Of some queries, answers that a later pass holds on to: ``(children, answers)``.
+#: Of some queries, answers that a later pass holds on to, ``(children, answers)``: NaN where a child does not.
 Targets = Sequence[tuple[Query, Array]]
 #: One query on the variables at hand: the answer of each, ``(m,)``; values ``(children, answers)``; variance ``(children,)``.
 Indexed = tuple[NDArray[np.intp], NDArray[Any], Array]
@@ -117,8 +117,9 @@ class LeastSquares:
             rows.add(np.ones((1, len(group))), total, total)
         for query, target in carried:
             at, position = np.unique(query.index[cell], return_inverse=True)
-            rows.add(position[None, :] == np.arange(len(at))[:, None], target[:, at] - self.tolerance,
-                     target[:, at] + self.tolerance)  # fmt: skip
+            kept, free = target[:, at], np.isnan(target[:, at])
+            rows.add(position[None, :] == np.arange(len(at))[:, None], np.where(free, -np.inf, kept - self.tolerance),
+                     np.where(free, np.inf, kept + self.tolerance))  # fmt: skip
         return rows
 
     @staticmethod

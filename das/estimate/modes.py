@@ -66,6 +66,11 @@ class Modes:
         return tuple(product((False, True), repeat=len(self.plain)))
 
     @cached_property
+    def multiplicity(self) -> Array:
+        """How many dimensions of the plain axes each mode has, ``(modes,)``: the weight of its trace."""
+        return np.array([float(np.prod([n - 1 for n, c in zip(self.sizes, k, strict=True) if c])) for k in self.kinds])
+
+    @cached_property
     def order(self) -> NDArray[np.intp]:
         """The cell (of the schema's C order) at each place of the tensor, ``(d * n_1 * ... * n_m,)``."""
         cells = np.arange(self.schema.cells).reshape(self.schema.shape)
