@@ -18,6 +18,7 @@ from das.cli import COMMANDS, main
 from das.cli.options import load
 from das.errors import SpecError
 from das.files import packaged
+from das.spec.targets import read_targets
 
 ROOT = Path(__file__).resolve().parents[1]
 FROM = "import das, sys; print(das.__file__)"
@@ -138,6 +139,21 @@ def test_a_file_goes_before_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 def test_what_is_neither_file_nor_name_is_told_the_names() -> None:
     with pytest.raises(SpecError, match=r"no such configuration[\s\S]*check the path, or name a packaged .*pl94-2010"):
         das.load_spec("pl94-2011")
+
+
+def test_targets_by_name_are_the_packaged_ones_and_a_file_goes_before_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    there = sorted((ROOT / "configs" / "targets").glob("*.toml"))
+    assert "policy" in {p.stem for p in there}
+    for path in there:
+        assert packaged.targets(Path(path.stem)) == path.read_text(encoding="utf-8")
+        assert read_targets(packaged.targets(path), where=path.stem).target
+    Path("policy").write_text("mine")
+    assert packaged.targets(Path("policy")) == "mine"
+    with pytest.raises(SpecError, match=r"no such targets[\s\S]*check the path, or name packaged ones: .*policy"):
+        packaged.targets(Path("polic"))
 
 
 # --- installed ---------------------------------------------------------------------------------------------------

@@ -18,7 +18,8 @@ from das.design.optimise import Certified
 from das.engine import Progress
 from das.engine.display import Live
 from das.errors import UserError
-from das.files.run.run_directory import read_text, release_of
+from das.files import packaged
+from das.files.run.run_directory import release_of
 from das.jobs import optimising
 from das.jobs.optimising import Ground, Optimum, TargetRow
 from das.model.not_private import PLANNED, marked
@@ -62,7 +63,7 @@ class Asked:
 
 def show_optimum(spec: RunSpec, universe: Planned, asked: Asked, as_toml: bool, as_json: bool) -> None:
     where = str(asked.targets)
-    written = read_targets(read_text(asked.targets, "targets"), where=where)
+    written = read_targets(packaged.targets(asked.targets), where=where)
     pairs = [(d.level, d.query) for d in universe.plan.plain]
     levels = spec.geography.levels
     goal = goal_of(written, asked.objective, asked.keep, universe.schema, levels, pairs, where)

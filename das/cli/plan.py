@@ -47,8 +47,8 @@ OPTIMUM = "best"
               help="Areas of blocks, a CSV file area,block or a block-assignment file of the Bureau: how well each would be known on "
               "every spine that could be chosen. Reads the blocks of the input, and measures nothing.")  # fmt: skip
 @click.option("--optimise", "targets", type=PATH,
-              help="Targets, a TOML file: the shares of levels and queries that are best for them, with a certificate. The tree is that of "
-              "--data, --units or --like. Records are never read.")  # fmt: skip
+              help="Targets, a TOML file or the name of a packaged one, such as policy: the shares of levels and queries that are best "
+              "for them, with a certificate. The tree is that of --data, --units or --like. Records are never read.")  # fmt: skip
 @click.option(
     "--data",
     "paths",

@@ -1,4 +1,4 @@
-"""Configurations and simulated extracts that come with the package: a name in place of a file."""
+"""Configurations, files of targets and simulated extracts that come with the package: a name in place of a file."""
 
 from __future__ import annotations
 
@@ -25,8 +25,19 @@ def configuration(given: Path) -> tuple[str, Path | None]:
     ``given`` is a file or, where there is no such file, the name of a packaged configuration. Raises
     :class:`SpecError` where it is neither.
     """
-    known = names()
+    text, mine = _found(given, root() / "configs", "configuration", "a packaged configuration")
+    return text, root() if mine else None
+
+
+def targets(given: Path) -> str:
+    """The text of a file of targets: ``given`` is the file or, where there is no such file, the name of a packaged one.
+    Raises :class:`SpecError` where it is neither."""
+    return _found(given, root() / "configs" / "targets", "targets", "packaged ones")[0]
+
+
+def _found(given: Path, folder: Path, what: str, packaged: str) -> tuple[str, bool]:
+    """The text, and whether it is one that came with the package."""
+    known = sorted(p.stem for p in folder.glob("*.toml"))
     if given.is_file() or str(given) not in known:
-        remedy = f"check the path, or name a packaged configuration: {', '.join(known)}"
-        return read_text(given, "configuration", remedy), None
-    return read_text(root() / "configs" / f"{given}.toml", "configuration"), root()
+        return read_text(given, what, f"check the path, or name {packaged}: {', '.join(known)}"), False
+    return read_text(folder / f"{given}.toml", what), True
