@@ -15,6 +15,7 @@ from das.model.constraint import Bounds
 from das.model.estimate import Estimate
 from das.model.histogram import Histogram
 from das.model.measurement import MeasurementSource
+from das.model.prior import HousingPrior
 from das.model.schema import Schema
 from das.model.solution import Certificate
 
@@ -26,6 +27,7 @@ def families(
     parents: Histogram | None,
     starts: NDArray[np.int64],
     bounds: Bounds,
+    prior: HousingPrior | None = None,
 ) -> Iterator[Family]:
     """Parent ``i`` of ``parents`` has the children ``starts[i]:starts[i + 1]`` of ``level``; without ``parents``, the
     root. ``bounds`` covers exactly those children, ``starts[0]:starts[-1]``."""
@@ -37,7 +39,7 @@ def families(
         else:
             row = parents.rows(i, i + 1)
             cell, count = row.cell, row.count
-        yield Family(batch, np.arange(start, stop), cell, count, bounds.rows(start - first, stop - first))
+        yield Family(batch, np.arange(start, stop), cell, count, bounds.rows(start - first, stop - first), prior)
 
 
 def estimated(family: Family, estimator: Estimator) -> Estimate:

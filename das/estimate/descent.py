@@ -20,10 +20,12 @@ from das.estimate.batch import estimated, families
 from das.estimate.collapse import Collapsed, collapse
 from das.estimate.estimator import Estimator
 from das.estimate.family import Family
+from das.estimate.spreads import find
 from das.model.constraint import Bounds
 from das.model.histogram import Histogram
 from das.model.level_bounds import LevelBounds
 from das.model.measurement import MeasurementSource
+from das.model.prior import HousingPrior
 from das.model.release import Release
 from das.model.schema import Schema
 from das.model.solution import Certificate, Certificates
@@ -40,15 +42,18 @@ def topdown(
     method: Estimator,
     pool: Executor | None = None,
     progress: Progress | None = None,
+    *,
+    housing_prior: bool = False,
 ) -> Release:
     """Integer histograms of every level, root first, from measurements of each: checked against every bound, with the
     worst certificates of each level.
 
     ``method`` estimates the families, such as :class:`das.estimate.passes.Passes`. Without a ``pool``, all is done in
-    this process.
+    this process. With ``housing_prior`` the lowest units are taken to share their parent as they share its housing units,
+    more or less (:mod:`das.model.prior`): how much less is found from the measurements, and told by the release.
 
     Raises:
-        InputError: ``method`` is no estimator, or something is not measured that it asks for.
+        InputError: ``method`` is no estimator, or something is not measured that it asks for, or the prior.
         InfeasibleError: the bounds contradict each other.
         SolverError: an estimate is none (:func:`das.estimate.batch.estimated`).
     """
@@ -58,20 +63,24 @@ def topdown(
     pool, progress = pool or InProcess(), progress or Silent()
     published: dict[str, Histogram] = {}
     certificates: dict[str, Certificates] = {}
+    prior: HousingPrior | None = None
     for depth, level in enumerate(spine.levels):
         above, mended = None, Certificate()
         if depth:
             up = spine.levels[depth - 1]
             published, mended = mend(universe.schema, spine, bounds, published, up)
             above = published[up]
+            if housing_prior and depth == len(spine) - 1:
+                progress.stage(f"prior of {universe.name}: {level}", None)
+                prior = find(source, spine, bounds[level], universe, above, pool)
         progress.stage(f"estimate {universe.name}: {level}", spine.units(level))
         parts, worst = [], Certificates(mended, Certificate())
-        for part, c in in_order(pool, _solve, _tasks(source, spine, bounds, universe, method, level, above)):
+        for part, c in in_order(pool, _solve, _tasks(source, spine, bounds, universe, method, level, above, prior)):
             worst = worst.merge(c)
             parts.append(part)
             progress.advance(part.units)
         published[level], certificates[level] = Histogram.concatenate(parts), worst
-    return Release(spine, published, bounds, certificates)
+    return Release(spine, published, bounds, certificates, prior)
 
 
 def full_information(
@@ -84,6 +93,7 @@ def full_information(
     progress: Progress | None = None,
     *,
     tolerance: float = 0.1,
+    housing_prior: bool = False,
     keep: Callable[[Collapsed], None] | None = None,
 ) -> Release:
     """As :func:`topdown`, each unit estimated by what its whole subtree says, its total held to within ``tolerance``;
@@ -92,7 +102,8 @@ def full_information(
     known = collapse(source, spine, bounds, universe, pool, progress)
     if keep is not None:
         keep(known)
-    return topdown(source, spine, bounds, universe, known.estimator(method, tolerance), pool, progress)
+    own = known.estimator(method, tolerance)
+    return topdown(source, spine, bounds, universe, own, pool, progress, housing_prior=housing_prior)
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,6 +121,7 @@ class _Task:
     chain: tuple[str, ...]
     margins: bool
     objective: str
+    prior: HousingPrior | None
 
 
 def _tasks(
@@ -120,6 +132,7 @@ def _tasks(
     method: Estimator,
     level: str,
     above: Histogram | None,
+    prior: HousingPrior | None,
 ) -> Iterator[_Task]:
     schema, starts = universe.schema, spine.children(level)
     answers = sum(schema.query(q).answers for q in source.queries(level))
@@ -129,14 +142,14 @@ def _tasks(
             method.part(level, start, stop), source.part(level, start, stop), schema, level,
             None if above is None else above.rows(first, last), starts[first : last + 1],
             bounds[level].rows(start, stop), descendants(spine, bounds, level, start, stop),
-            universe.chain, universe.margins, universe.objective,
+            universe.chain, universe.margins, universe.objective, prior,
         )  # fmt: skip
 
 
 def _solve(task: _Task) -> tuple[Histogram, Certificates]:
     chain = [task.schema.query(q) for q in task.chain]
     parts, worst, first = [], Certificates(), int(task.starts[0])
-    for family in families(task.source, task.schema, task.level, task.parents, task.starts, task.bounds):
+    for family in families(task.source, task.schema, task.level, task.parents, task.starts, task.bounds, task.prior):
         estimate = estimated(family, task.method)
         a = estimate.start - first
         below = _some(task.descendants, a, a + len(family))

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from das.estimate.pooled import Pooled
 from das.model.constraint import Bounds
 from das.model.measurement import MeasurementSource
+from das.model.prior import HousingPrior
 from das.model.query import Query
 from das.model.schema import Schema
 
@@ -57,7 +58,8 @@ class Family:
 
     ``cell`` ``(m,)``, increasing: the cells that can be positive, those that the parent has somebody in; ``parent``
     ``(m,)``, its counts there. At the root, which has no parent, ``None``. ``bounds`` are those of the children, over
-    the dwelling groups of all cells of the schema: ``bounds.group[cell]`` says in which group each cell is.
+    the dwelling groups of all cells of the schema: ``bounds.group[cell]`` says in which group each cell is. ``prior``: what
+    is assumed of the children beside, at the lowest level; ``None`` for nothing.
     """
 
     batch: Batch
@@ -65,6 +67,7 @@ class Family:
     cell: NDArray[np.int64]
     parent: NDArray[np.int64] | None
     bounds: Bounds
+    prior: HousingPrior | None = None
 
     def __len__(self) -> int:
         return len(self.unit)

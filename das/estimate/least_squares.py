@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from das.errors import InputError
 from das.estimate.family import Family, NoisyAnswers
+from das.estimate.prior import add_prior
 from das.model.query import Query
 from das.model.solution import Certificate
 from das.solve import FEASIBLE, Kinds, Partitions, children_qp
@@ -62,18 +64,19 @@ class LeastSquares:
         self.cell, self.parent, self.bounds = self.family.cell, self.family.parent, self.family.bounds
 
     def passes(self, passes: Sequence[Sequence[str]]) -> Array:
-        """The counts after the last of the passes, each of which names its queries."""
+        """The counts after the last of the passes, each of which names its queries; what is assumed of the family beside its
+        measurements comes with the last."""
         carried: list[tuple[Query, Array]] = []
         for names in passes:
             answers = [self.family.answers(n) for n in names]
             last = names is passes[-1]
             if not last and self.bounds.total is not None and tuple(names) == ("total",):
                 continue  # known exactly: nothing to estimate
-            x = self.one_pass(answers, carried)
+            x = self.one_pass(answers, carried, last=last)
             carried += [(a.query, sum_to(x, a.query.index[self.cell], a.query.answers)) for a in answers]
         return x
 
-    def one_pass(self, answers: Sequence[NoisyAnswers], carried: Targets) -> Array:
+    def one_pass(self, answers: Sequence[NoisyAnswers], carried: Targets, *, last: bool = False) -> Array:
         """One pass: over the cells or, where its queries, the earlier ones and the dwelling groups do not tell all cells
         apart, over those that they do (*atoms*). An atom's count is then shared out as the parent's is, at the root
         evenly, which changes none of its answers."""
@@ -84,7 +87,13 @@ class LeastSquares:
         measured: list[Indexed] = [(a.query.index[one_cell], a.values, a.variance) for a in answers]
         if len(group) > FEW and not any(len(np.unique(i)) == len(group) for i, _, _ in measured):
             measured.append(self._even(measured, parent))
-        y = self.solve(*normal_equations(measured), parent, group, self.rows(one_cell, carried))
+        equations = normal_equations(measured)
+        if last and self.family.prior is not None:
+            if len(first) < len(self.cell):
+                raise InputError("its last pass does not tell all cells apart", where=f"passes of level {self.family.level!r}",
+                                 remedy="put 'detailed' into it, or do without a prior")  # fmt: skip
+            equations = add_prior(self.family.prior, self.family, *equations)
+        y = self.solve(*equations, parent, group, self.rows(one_cell, carried))
         if len(first) == len(self.cell):
             return y[:, atom]
         share = np.ones(len(self.cell)) if self.parent is None else self.parent

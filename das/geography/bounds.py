@@ -39,14 +39,12 @@ import numpy as np
 
 from das.model.constraint import MOST_GROUPS, JointTotals
 from das.model.level_bounds import LevelBounds
-from das.model.limits import Ints, Keep, Limits, add_up, pieces
+from das.model.limits import NO_LIMIT, Ints, Keep, Limits, add_up, pieces
 from das.model.schema import Schema
 from das.model.spine import Spine
 
 #: No unit holds more persons than this for each structure (the Bureau's bound).
 MOST_IN_A_STRUCTURE = 99_999
-#: More than everybody; small enough that its sum over ten million blocks and all groups fits 64 bits.
-NO_LIMIT = 1 << 34
 
 
 def lowest(

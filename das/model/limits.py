@@ -15,6 +15,8 @@ from das.model.frozen import Frozen
 Ints = NDArray[np.int64]
 Keep = slice | NDArray[np.bool_] | NDArray[np.intp]
 
+#: More than everybody; small enough that its sum over ten million blocks and all groups fits 64 bits.
+NO_LIMIT = 1 << 34
 #: Values held at once where a level is walked in pieces: 32 MB.
 _MOST_VALUES = 1 << 22
 _ODD = np.uint64(0x9E3779B97F4A7C15)

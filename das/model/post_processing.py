@@ -10,6 +10,8 @@ from das.model.universe import Universe
 
 Method = Literal["topdown", "full-information"]
 METHODS: tuple[str, ...] = get_args(Method)
+PriorName = Literal["none", "housing"]
+PRIORS: tuple[str, ...] = get_args(PriorName)
 
 
 @dataclass(frozen=True)
@@ -17,7 +19,7 @@ class PostProcessing:
     """``name`` is the run's; ``private`` says that nobody else can draw its noise again; ``universes``, persons first.
 
     ``method`` and ``tolerance`` (persons by which a later pass may move the answers of an earlier one) are those of the
-    estimation; ``tables``, ``csv`` and ``report`` say what is written beside the microdata. Of budgets it knows nothing.
+    estimation; ``prior`` is what is assumed of the lowest units of the persons; ``tables``, ``csv`` and ``report`` say what is written beside the microdata. Of budgets it knows nothing.
     """
 
     name: str
@@ -28,6 +30,7 @@ class PostProcessing:
     tables: bool = True
     csv: bool = False
     report: bool = True
+    prior: PriorName = "none"
 
     @property
     def persons(self) -> Universe:

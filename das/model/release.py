@@ -12,6 +12,7 @@ from das.model.frozen import Frozen
 from das.model.histogram import Histogram
 from das.model.level_bounds import LevelBounds
 from das.model.limits import pieces
+from das.model.prior import HousingPrior
 from das.model.solution import Certificates
 from das.model.spine import Spine
 
@@ -19,12 +20,14 @@ from das.model.spine import Spine
 @dataclass(frozen=True, eq=False)
 class Release(Frozen):
     """Integer histograms by level: every parent is the exact sum of its children, every bound exact. ``certificates``
-    say of each level how well it was estimated and rounded; none where nobody knows."""
+    say of each level how well it was estimated and rounded; none where nobody knows. ``prior``: what was assumed of the
+    lowest units, if anything was."""
 
     spine: Spine
     histograms: Mapping[str, Histogram]
     bounds: Mapping[str, LevelBounds]
     certificates: Mapping[str, Certificates] = field(default_factory=dict)
+    prior: HousingPrior | None = None
 
     def __post_init__(self) -> None:
         for depth, level in enumerate(self.spine.levels):

@@ -45,7 +45,7 @@ from das.model.constraint import JointTotals
 from das.model.histogram import Histogram
 from das.model.ledger import Event
 from das.model.level_bounds import LevelBounds
-from das.model.limits import Limits
+from das.model.limits import NO_LIMIT, Limits
 from das.model.measured_spine import MeasuredSpine
 from das.model.measurement import MeasurementSource
 from das.model.post_processing import PostProcessing
@@ -182,7 +182,7 @@ def bounds_of(
     queries = {name for names in found.values() for name in names} - {*ends, "total", "joint_total"}
     if limits is None and empty is not None and not queries:
         groups = 1 if schema.dwelling is None else len(schema.attribute(schema.dwelling).levels)
-        upper = np.where(empty[:, None], 0, np.full((len(empty), groups), geography.NO_LIMIT))
+        upper = np.where(empty[:, None], 0, np.full((len(empty), groups), NO_LIMIT))
         limits = Limits.of(np.zeros_like(upper), upper)
     totals = [level for level in spine.levels if found[level].keys() & {"total", "joint_total"}]
     if totals and "total" not in found[level := totals[-1]]:
@@ -216,18 +216,18 @@ def estimate(
     Full-information estimation also writes its unbiased estimates, under ``out`` where that is given.
     """
     after, method = release.after, Passes(universe.passes, release.after.tolerance)
+    housing = after.prior != "none" and universe == after.persons
     tree, source, bounds = release.tree(universe), release.source(universe), release.bounds(universe)
     if after.method != "full-information" or len(tree.spine) == 1:
         pooled = Pooled.of(source, tree.spine, bounds, universe.schema, tree.measured)
-        return topdown(pooled, tree.spine, bounds, universe, method, pool, progress)
+        return topdown(pooled, tree.spine, bounds, universe, method, pool, progress, housing_prior=housing)
 
     def keep(known: Collapsed) -> None:
         if out is not None:
             _write_estimates(known, universe, folder_of(out, universe.name), progress)
 
-    return full_information(
-        source, tree.spine, bounds, universe, method, pool, progress, tolerance=after.tolerance, keep=keep
-    )
+    return full_information(source, tree.spine, bounds, universe, method, pool, progress, tolerance=after.tolerance,
+                            housing_prior=housing, keep=keep)  # fmt: skip
 
 
 def _write_estimates(known: Collapsed, universe: Universe, folder: Path, progress: Progress) -> None:

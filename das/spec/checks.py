@@ -11,6 +11,7 @@ import numpy as np
 
 from das.errors import SpecError
 from das.model.columns import Columns
+from das.model.grouping import DETAILED
 from das.model.kinds import KINDS
 from das.model.universe import Universe
 
@@ -48,8 +49,24 @@ def check(spec: RunSpec) -> None:
                 raise SpecError(f"full information needs the detailed query at {levels[-1]!r} ({planned.name})",
                                 where="estimation.method",
                                 remedy="measure 'detailed' there, or use the method 'topdown'")  # fmt: skip
+    if spec.estimation.prior != "none":
+        _check_prior(spec.persons, levels[-1])
     if spec.budget.target is not None:
         spec.budget.target.check(spec.persons.plan)
+
+
+def _check_prior(persons: Universe, lowest: str) -> None:
+    """The buildings that it rests on are published, and the lowest units estimated cell by cell."""
+    where, without = "estimation.prior", 'or leave it at "none"'
+    if persons.schema.dwelling is None:
+        raise SpecError("the schema does not say who lives in a housing unit", where=where,
+                        remedy=f"name its attribute of dwelling, {without}")  # fmt: skip
+    if not (persons.exact.housing_units and persons.exact.group_quarters):
+        raise SpecError("it rests on housing units and facilities, which are not published", where=where,
+                        remedy=f"set constraints.housing_units and constraints.group_quarters to true, {without}")  # fmt: skip
+    if DETAILED not in persons.passes[lowest][-1]:
+        raise SpecError(f"it needs the detailed query in the last pass of {lowest!r}", where=where,
+                        remedy=f"measure 'detailed' there, and estimate it last, {without}")  # fmt: skip
 
 
 def _check_levels(spec: RunSpec) -> None:

@@ -17,7 +17,7 @@ from das.model.kinds import PERSONS
 from das.model.measured_spine import FANOUT
 from das.model.mechanism import EPSILON, RHO
 from das.model.mechanisms import DISCRETE_GAUSSIAN, MECHANISMS
-from das.model.post_processing import Method
+from das.model.post_processing import Method, PriorName
 from das.model.readers import READERS, TABLE
 from das.model.schema import SCHEMAS, Attribute, Schema
 from das.spec.exact import ExactNumber
@@ -328,6 +328,8 @@ class Estimation(Part):
 
     method: Method = "topdown"
     """Each level from its own measurements given the level above, or from all measurements of the tree."""
+    prior: PriorName = "none"
+    """What is assumed of the lowest units beside what was measured: nothing, or that people live where the housing units are."""
     tolerance: ExactNumber = Fraction(1, 10)
     """How far a later pass may move the answers of an earlier one, in persons."""
     passes: dict[str, tuple[tuple[str, ...], ...]] = {}

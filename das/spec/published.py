@@ -81,7 +81,7 @@ class PublishedSpec(Part):
         """What comes after measurement."""
         e, o = self.estimation, self.output
         return PostProcessing(self.run.name, self.run.private, self.universes, e.method, float(e.tolerance), o.tables,
-                              o.csv, o.report)  # fmt: skip
+                              o.csv, o.report, e.prior)  # fmt: skip
 
     def check(self) -> PublishedSpec:
         """Build everything that parts must agree on; raises :class:`SpecError`."""

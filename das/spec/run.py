@@ -90,7 +90,7 @@ class RunSpec(Part):
         """What comes after measurement."""
         e, o = self.estimation, self.output
         return PostProcessing(self.run.name, self.run.private, self.universes, e.method, float(e.tolerance), o.tables,
-                              o.csv, o.report)  # fmt: skip
+                              o.csv, o.report, e.prior)  # fmt: skip
 
     @cached_property
     def terms(self) -> Terms:

@@ -497,6 +497,17 @@ def test_full_information_needs_the_detailed_query_at_the_lowest_level() -> None
     parse(head + "[budget.queries.Block]\n" + tail.replace("total", "detailed"), where="run.toml", overrides=[informed])
 
 
+def test_a_prior_of_housing_needs_cells_and_published_buildings() -> None:
+    housed = "estimation.prior=housing"
+    with pytest.raises(SpecError, match=r"estimation.prior: it needs the detailed query in the last pass of 'Block'"):
+        parse(BASE, where="run.toml", overrides=[housed])
+    head, tail = BASE.split("[budget.queries.Block]\n")
+    text = head + "[budget.queries.Block]\n" + tail.replace("total", "detailed")
+    assert parse(text, where="run.toml", overrides=[housed]).after.prior == "housing"
+    with pytest.raises(SpecError, match="rests on housing units and facilities, which are not published"):
+        parse(text, where="run.toml", overrides=[housed, "constraints.group_quarters=false"])
+
+
 def test_entropy_is_the_systems_or_the_kernels() -> None:
     assert parse(BASE, where="run.toml").run.entropy == "system"
     assert parse(BASE, where="run.toml", overrides=["run.entropy=kernel"]).run.entropy == "kernel"

@@ -18,13 +18,12 @@ from das.files import codes as texts
 from das.files.measurements.published_files import AGAIN, Ints, PublishedLevel, check_shape, matrix, read
 from das.model.codes import text
 from das.model.constraint import Constraint, JointTotals
+from das.model.limits import NO_LIMIT
 from das.model.schema import Schema
 from das.model.spine import Spine
 
 _SIGNS = {"total": "=", "lb": ">=", "ub": "<="}
 _SAME_SIGN = {"==": "=", "le": "<=", "ge": ">=", "eq": "="}
-#: Where a unit has no upper bound: more than everybody.
-_NO_LIMIT = 1 << 34
 
 
 def constraints_of(
@@ -49,7 +48,7 @@ def constraints_of(
     for name, bound in zip(bounds, (low, high), strict=True):
         if missing := int((bound < 0).any(axis=1).sum()):
             notes.append(f"{lowest.name}: {name} is not given for {missing} of {len(bound)} units, which are unbounded")
-    low, high = np.where(low < 0, 0, low), np.where(high < 0, _NO_LIMIT, high)
+    low, high = np.where(low < 0, 0, low), np.where(high < 0, NO_LIMIT, high)
     if (bad := (low > high).any(axis=1)).any():
         raise InputError(f"{lowest.name} {spine.code(lowest.name, int(np.argmax(bad)))}: a lower bound is above the upper one",
                          where="hhgq_total_lb and hhgq_total_ub", remedy=AGAIN)  # fmt: skip
