@@ -8,7 +8,9 @@ say nothing:
 
 .. math:: \Lambda_g = \sum_{j \ge g} D_j \sum_q p_{jq} Q'Q, \qquad
           V_l = \frac{1}{n_l} \sum_{g \le l} r_g D_l\,\Lambda_g^{-1}, \qquad
-          f_{lq} = \frac{1}{n_q} \mathrm{tr}\,Q V_l Q' .
+          f_{lq} = \frac{1}{n_q} \mathrm{tr}\,Q V_l Q' ,
+
+with :math:`n_q` answers that somebody can give.
 
 Where totals are known down to level s, the inverses of :math:`g \le s` are those on the vectors that sum to zero,
 :math:`C - C11'C/1'C1`. All matrices are those of :mod:`das.estimate.modes`: 2 x 2 for households of the redistricting
@@ -27,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from das.design.choices import Choices
-from das.design.model import Estimand
+from das.design.model import Estimand, check_told
 from das.estimate.modes import Modes
 from das.model.schema import Schema
 
@@ -88,8 +90,12 @@ class Homogeneous:
     def _asked(self) -> tuple[NDArray[np.intp], Array]:
         """Of each aim the number of its level, and what of V its variance is: the trace with this."""
         level = np.array([self.levels.index(a.place) for a in self.aims], dtype=np.intp)
-        of = [self._gram(a.query) / self.schema.query(a.query).answers for a in self.aims]
+        of = [self._gram(a.query) / self._answers(a.query) for a in self.aims]
         return level, np.array(of) * self._multiplicity[:, None, None]
+
+    def _answers(self, query: str) -> int:
+        """Those that somebody can give."""
+        return len(np.unique(self.modes.answers(self.schema.query(query))[self.dense]))
 
     @cached_property
     def _shape(self) -> tuple[Array, Array]:
@@ -108,6 +114,7 @@ class Homogeneous:
         summed = np.tensordot(self._shape[0], own, axes=1)
         scale = np.maximum(np.trace(summed, axis1=-2, axis2=-1)[..., None, None], 1e-300)
         c = np.linalg.inv(summed + 1e-15 * scale * np.eye(gram.shape[-1]))
+        check_told(summed[-1], c[-1])
         if self.known >= 0:
             top = c[: self.known + 1, 0]
             moved = top.sum(axis=-1)

@@ -9,8 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from das.design.choices import Choices
+from das.errors import SpecError
 
 Array = NDArray[np.float64]
+#: A matrix with a trace this many times its least eigenvalue has no inverse, but for rounding error.
+SINGULAR = 1e14
 
 
 @dataclass(frozen=True)
@@ -39,10 +42,21 @@ class Model(Protocol):
     def aims(self) -> tuple[Estimand, ...]: ...
 
     def variances(self, precision: Array) -> Array:
-        """f ``(aims,)`` for the precisions of the class draws ``(I,)``: infinite where nothing tells an aim, 0 where it is
-        known exactly."""
+        """f ``(aims,)`` for the precisions of the class draws ``(I,)``: 0 where an aim is known exactly.
+
+        Raises:
+            SpecError: the measurements of some lowest units do not tell their cells apart.
+        """
         ...
 
     def gradient(self, precision: Array, weight: Array) -> tuple[Array, Array]:
         r"""f, and :math:`h_i = -\sum_a w_a\,\partial \log f_a/\partial p_i \ge 0` ``(I,)``, for weights ``(aims,)``."""
         ...
+
+
+def check_told(precision: Array, inverse: Array) -> None:
+    """Raises :class:`SpecError` where a matrix ``(..., d, d)`` of the lowest units' measurements has no inverse."""
+    most = SINGULAR / np.maximum(np.trace(precision, axis1=-2, axis2=-1), 1e-250)
+    if not (np.diagonal(inverse, axis1=-2, axis2=-1).max(axis=-1) < most).all():
+        raise SpecError("nothing that is drawn tells some cells of the lowest units apart", where="budget.queries",
+                        remedy="measure 'detailed' there, and where only children are bypassed above them")  # fmt: skip

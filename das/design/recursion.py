@@ -36,7 +36,7 @@ from das.design.areas import AreaTargets, Slopes
 from das.design.choices import Choices
 from das.design.coordinates import Coordinates
 from das.design.grams import Grams
-from das.design.model import Estimand
+from das.design.model import Estimand, check_told
 from das.design.tree import Placement, Stack, Tree
 from das.estimate.information import RESIDUAL
 from das.model.schema import Schema
@@ -95,7 +95,7 @@ class Recursion:
         tree, inner, leaves = self.tree, *self._own(precision)
         leaf = np.empty_like(leaves)
         for g in tree.leaves.groups:
-            g.view(leaf)[:] = self._inverse(g.view(leaves), tree.leaves.known[g.first : g.stop])
+            g.view(leaf)[:] = self._inverse(g.view(leaves), tree.leaves.known[g.first : g.stop], leaves=True)
         s = np.zeros_like(inner)
         self._add(s, tree.edge_into, self._on_edges(leaf) * self._counts)
         c, k = np.empty_like(inner), np.empty_like(inner)
@@ -126,10 +126,12 @@ class Recursion:
             g.view(m)[:] = g.view(k) - g.view(k) @ v_g @ g.view(k)
         return m, v
 
-    def _inverse(self, j: Array, known: NDArray[np.bool_]) -> Array:
+    def _inverse(self, j: Array, known: NDArray[np.bool_], *, leaves: bool = False) -> Array:
         """C of J, ``(modes, nodes, size, size)``; given the total where it is ``known``."""
         scale = np.maximum(np.trace(j, axis1=-2, axis2=-1), 1e-300)[..., None, None]
         c = np.asarray(np.linalg.inv(j + 1e-15 * scale * np.eye(j.shape[-1])))
+        if leaves:
+            check_told(j, c)
         if known.any():
             moved = c[0, known].sum(axis=-1)
             c[0, known] -= moved[..., :, None] * moved[..., None, :] / moved.sum(axis=-1)[..., None, None]
