@@ -46,6 +46,14 @@ def worlds(tmp_path_factory: pytest.TempPathFactory) -> Worlds:
     return Worlds((own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "worlds")
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _nobody_waits_for_the_disk() -> Iterator[None]:
+    """No machine fails here: that, and in which order, files are forced to disk is what tests/files/test_atomic.py watches."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda _: None)
+        yield
+
+
 @pytest.fixture
 def commands(capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch) -> Commands:
     monkeypatch.setenv("COLUMNS", "200")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
+from functools import lru_cache
 
 import matplotlib as mpl
 from markupsafe import Markup
@@ -26,7 +27,7 @@ def privacy_page(privacy: Stated, name: str) -> str:
     from another publisher there is no ledger, and the page says so."""
     env = environment()
     env.filters |= {"approx": approx, "bound": bound, "parts": parts, "decimal": decimal, "delta": delta}
-    figure = Markup(_curve(privacy.curve)) if isinstance(privacy, GaussianStatement) else ""
+    figure = Markup(_curve(_points(privacy.curve))) if isinstance(privacy, GaussianStatement) else ""
     return env.get_template("privacy.html").render(
         name=name, privacy=privacy, private=privacy.private, methods=METHODS, usual=USUAL, figure=figure,
         drawn=isinstance(privacy, Statement), mechanism=MECHANISMS[privacy.mechanism],
@@ -58,12 +59,19 @@ def parts(spending: Mapping[str, Fraction]) -> Iterator[tuple[str, Fraction, str
     return ((name, cost, f"{float(100 * cost / whole):.3g} %") for name, cost in spending.items())
 
 
+def _points(rows: Sequence[Epsilons]) -> tuple[tuple[tuple[float, float], ...], ...]:
+    """Of each method, pairs of delta and epsilon."""
+    return tuple(
+        tuple((float(r.delta), r.pld[1] if key == "pld" else getattr(r, key)) for r in rows) for key in METHODS
+    )
+
+
+@lru_cache(maxsize=8)
 @mpl.rc_context(figures.STYLE)
-def _curve(rows: Sequence[Epsilons]) -> str:
-    """Epsilon against delta, by each method."""
+def _curve(points: tuple[tuple[tuple[float, float], ...], ...]) -> str:
+    """Epsilon against delta, by each method. A release is sealed when it is measured, and again when it is complete."""
     fig, ax = figures.figure(6.4, 3.6)
-    for (key, label), (colour, _, line) in zip(METHODS.items(), figures.SERIES, strict=True):
-        at = [(float(r.delta), r.pld[1] if key == "pld" else getattr(r, key)) for r in rows]
+    for at, label, (colour, _, line) in zip(points, METHODS.values(), figures.SERIES, strict=True):
         ax.plot(*zip(*at, strict=True), line, color=colour, label=label, linewidth=1.6)
     ax.set_xscale("log")
     ax.set_ylim(bottom=0)

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import betabinom, norm
 
-from das import pipeline, tables
+from das import tables
 from das.cli import main
 from das.errors import InputError
 from das.files.run import errors_csv
@@ -28,6 +28,7 @@ from das.model.spine import Spine
 from das.risk.guarantee import most_often_right
 from das.risk.score import Report, score
 from das.risk.table_attack import ALIKE, LEAST, SHRINK, GuessedRecords, Tables, determines, guess, read
+from tests.worlds import Worlds
 
 GAUSS, BOUNDED = DISCRETE_GAUSSIAN, Neighbours.BOUNDED
 
@@ -279,17 +280,10 @@ BUDGETS = ("293764/114921", "1000")
 
 
 @pytest.fixture(scope="module")
-def runs(root: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+def runs(worlds: Worlds, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """The redistricting configuration on one state of the shipped extract, at its own budget and with hardly any noise."""
-    from das import spec
-
-    text = (root / "configs" / "pl94-2010.toml").read_text(encoding="utf-8")
-    out = {}
-    for rho in BUDGETS:
-        out[rho] = tmp_path_factory.mktemp("attacked") / "run"
-        changed = spec.parse(text, where="c", overrides=("run.seed=1", f"budget.rho={rho}", "output.report=false"))
-        pipeline.run(changed, out[rho], paths=[root / "data" / "pl94_2010" / "nj2010.pl.zip"])
-    return out
+    made = {rho: worlds.run("run.seed=1", f"budget.rho={rho}", data="one state") for rho in BUDGETS}
+    return {rho: worlds.copy(run, tmp_path_factory.mktemp("attacked") / "run") for rho, run in made.items()}
 
 
 @pytest.fixture(scope="module")
