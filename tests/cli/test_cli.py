@@ -73,7 +73,7 @@ def refused(said: Said, *words: str) -> None:
 
 
 def test_run_says_what_it_wrote_how_long_it_took_and_how_good_it_is(das: Das, worlds: Worlds, tmp_path: Path) -> None:
-    data = worlds.data("three thousand")
+    data = worlds.data("one thousand")
     said = das("run", "configs/pl94-2010.toml", "--data", data, "--out", tmp_path / "run", "--quiet")
     assert said.code == 0, said.err
     # its noise is not seeded: once in a while a query comes out worse than measured, and the run says so
@@ -712,7 +712,7 @@ def test_a_run_cut_off_before_any_draw_has_nothing_to_resume(das: Das, copied: P
 
 def test_output_that_nobody_reads_ends_quietly(root: Path) -> None:
     """As `das account CONFIG | head -1`."""
-    command = [sys.executable, "-m", "das", "account", "configs/pl94-2010.toml"]
+    command = [sys.executable, "-m", "das", "account", "configs/1940-pure-dp.toml"]
     with subprocess.Popen(command, cwd=root, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None
         assert process.stderr is not None

@@ -40,7 +40,7 @@ def test_a_root_that_no_state_can_take_its_share_of(
 
     monkeypatch.setattr(descent, "round_estimate", spoilt)
     text = (root / "configs" / "pl94-2010.toml").read_text(encoding="utf-8")
-    chosen = spec.parse(text, where="pl94-2010", overrides=("run.seed=3",))
+    chosen = spec.parse(text, where="pl94-2010", overrides=("run.seed=3", "geography.spine=tabulation"))
     out = tmp_path / "run"
     pipeline.run(chosen, out, paths=[root / "data" / "pl94_2010"], workers=1)
     certificates = json.loads((out / "manifest.json").read_text())["certificates"]["persons"]

@@ -146,7 +146,9 @@ def test_many_small_states_at_a_budget_of_a_hundredth(root: Path, seed: int, sf1
     paths = simulate_2010.write(tmp_path / "in", seed=seed, states=8, persons=8_000, sf1=sf1)
     text = (root / "configs" / "pl94-2010.toml").read_text(encoding="utf-8")
     changed = spec.parse(
-        text, where="pl94-2010", overrides=("budget.rho=1/100", f"run.seed={seed}", "output.report=false")
+        text,
+        where="pl94-2010",
+        overrides=("budget.rho=1/100", f"run.seed={seed}", "output.report=false", "geography.spine=tabulation"),
     )
     pipeline.run(changed, tmp_path / "run", paths=[tmp_path / "in"])
     truth = free.published_rows(p for p in paths if ".pl." in p.name)

@@ -257,10 +257,10 @@ def test_evaluation_is_reproduced_from_the_files(worlds: Worlds, truth: pd.DataF
 
 
 @pytest.mark.parametrize("rho", ["1/100", "1/10", "1", "10", "1000"])
-def test_every_budget_from_a_hundredth_to_a_thousand(
-    root: Path, truth: pd.DataFrame, zips: list[Path], rho: str, tmp_path: Path
-) -> None:
-    release = run(root, tmp_path / "run", f"budget.rho={rho}", "run.seed=1") / "release"
+def test_every_budget_from_a_hundredth_to_a_thousand(worlds: Worlds, rho: str) -> None:
+    release = worlds.run("run.seed=1", f"budget.rho={rho}", data="one state") / "release"
+    zips = [worlds.data("one state")]
+    truth = free.published_rows(zips)
     free.assert_invariants(release, truth)
     if rho in ("1/100", "1000"):
         free.assert_tables(release, truth)
