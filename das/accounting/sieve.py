@@ -82,6 +82,9 @@ def _listed(low: Integers, high: Integers, bands: Sequence[Band]) -> Integers:
 def _runs(low: Integers, high: Integers, rate: float) -> Iterator[tuple[Integers, Integers]]:
     """The intervals, in runs that hold about :data:`SIZE` bumps of ``rate`` each; longer ones are cut."""
     bumps, span = (high - low) * rate + 1, max(1, int(min(SIZE / rate, MOST)))
+    if bumps.sum() < SIZE:
+        yield low, high
+        return
     long = bumps > SIZE
     cut = np.flatnonzero((np.diff(np.cumsum(bumps) // SIZE) > 0) | long[1:] | long[:-1]) + 1
     for a, b in zip(np.split(low, cut), np.split(high, cut), strict=True):

@@ -105,8 +105,18 @@ class Theta:
         """The period in y."""
         return 2 * pi * self.sigma_sq
 
+    @cached_property
+    def _reaches(self) -> dict[float, float]:
+        """By tau, those that were asked for."""
+        return {}
+
     def reach(self, tau: float) -> float:
         """The |t| beyond which the bound is at most e^-tau; pi where it never is. Rounded upwards."""
+        if tau not in self._reaches:
+            self._reaches[tau] = self._reach(tau)
+        return self._reaches[tau]
+
+    def _reach(self, tau: float) -> float:
         lo, hi = 0.0, pi
         while hi - lo > 1e-6 * hi:
             t = np.linspace(lo, hi, 65)
