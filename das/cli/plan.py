@@ -15,6 +15,7 @@ from das.accounting.codec import plain
 from das.accounting.draws import changed
 from das.accounting.guarantee import DELTAS, guarantee
 from das.accounting.planning import LevelQuery, Option, least_cost, normal_cost, options
+from das.cli import idle
 from das.cli.area_plan import show_areas
 from das.cli.console import bypassed, class_of, console, options_table
 from das.cli.optimise import Asked, show_optimum
@@ -166,7 +167,8 @@ def plan(
             f"{spec.run.name}: {asked.records}, margins of error", rows, spec.terms.mechanism.currency, spec.run.private
         )
     )
-    for says in (*bypassed(asked.plan), *(p["says"] for p in prices)):
+    unused = [(u, i) for u, i in idle.found(spec) if u is asked]
+    for says in (*bypassed(asked.plan), *idle.lines(unused, config), *(p["says"] for p in prices)):
         click.echo(says)
 
 

@@ -14,6 +14,7 @@ import click
 from das import pipeline
 from das.accounting.codec import plain
 from das.accounting.statement import promises
+from das.cli import idle
 from das.cli.console import class_of, console, headline_table, plan_table
 from das.cli.interruption import repeated, resumable
 from das.cli.options import PATH, config_argument, guarded, json_option, load, run_options, warn, warn_of
@@ -25,8 +26,9 @@ from das.files.run.run_directory import is_private, read_json, release_of
 from das.model.not_private import CELL, COLUMN, PLANNED, marked
 from das.release import estimating as from_release
 from das.release.estimating import AFTERWARDS, Outcome
+from das.release.post import open_release
 from das.size import Size, sizes
-from das.spec import METHODS
+from das.spec import METHODS, RunSpec
 from das.stages import Stages
 
 
@@ -89,6 +91,7 @@ def run(
     warn(spec.run.private)
     screen.print(headline_table(headline(outcome.rows[spec.persons.name]), apart=spec.geography.spine == "optimized"))
     _say_worse(outcome)
+    _say_idle(spec, outcome)
     when = "before" if outcome.was_finished else f"in {outcome.seconds:.1f} s"
     screen.print(f"written {when}:", highlight=False)
     may = "safe to publish under the guarantee in privacy.json" if spec.run.private else f"{COLUMN}: {CELL}"
@@ -124,6 +127,14 @@ def _say_worse(outcome: Outcome) -> None:
                    "can hold them)", err=True)  # fmt: skip
 
 
+def _say_idle(spec: RunSpec, outcome: Outcome) -> None:
+    """A line for each draw that bought nothing, by the trees that were measured."""
+    if idle.found(spec):
+        opened = open_release(outcome.directory.release)
+        for line in idle.lines(idle.found_on(opened.run, opened.trees, opened.spine)):
+            click.echo(f"das: note: {line}", err=True)
+
+
 @click.command()
 @config_argument
 @click.option("--data", "paths", type=PATH, multiple=True,
@@ -131,19 +142,25 @@ def _say_worse(outcome: Outcome) -> None:
 @json_option
 @guarded
 def check(config: Path, changes: tuple[str, ...], paths: tuple[Path, ...], as_json: bool) -> None:
-    """Validate a configuration and print its plan: cost, noise and margin of error of every query, and its size."""
+    """Validate a configuration and print its plan: cost, noise and margin of error of every query, and its size.
+
+    It says which draws buy nothing, because what they measure is published exactly, and what share of the budget they take.
+    On an optimised spine some may buy something where a state is in two units: with --data it is known where.
+    """
     spec = load(config, changes)
-    found = sizes(spec)
+    found, spare = sizes(spec), idle.found(spec)
     if paths:
-        found = pipeline.sizes_of(spec, pipeline.prepare(spec, paths, Stages(), Silent()))
+        prepared = pipeline.prepare(spec, paths, Stages(), Silent())
+        found = pipeline.sizes_of(spec, prepared)
+        spare = idle.found_on(spec, prepared.trees, prepared.spine)
     plans = {u.name: u.plan for u in spec.universes}
     draws = {name: p.draws for name, p in plans.items()}
     promise = promises(spec.terms, draws)
     if not as_json:
         warn_of(spec)
         console().print(plan_table(spec.run.name, plans, promise, spec.run.private))
-        for size in found:
-            click.echo(_sized(size, bool(paths)))
+        for line in (*idle.lines(spare, config), *(_sized(size, bool(paths)) for size in found)):
+            click.echo(line)
         return
     lines = [
         {"universe": u, "level": d.level, "query": d.query, d.mechanism.currency: str(d.cost),
@@ -156,6 +173,7 @@ def check(config: Path, changes: tuple[str, ...], paths: tuple[Path, ...], as_js
         | marked(plain(promise), spec.run.private, PLANNED)
         | {"plan": lines}
     )
+    out["idle"] = idle.as_data(spare)
     out["sizes"] = [asdict(s) | {"with_data": bool(paths)} for s in found]
     click.echo(json.dumps(out, indent=2))
 

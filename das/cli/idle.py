@@ -1,0 +1,81 @@
+"""What a person is told of draws that buy nothing (:mod:`das.model.idle`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from das.cli.console import class_of
+from das.model.idle import Idle, idle, idle_on
+from das.model.measured_spine import MeasuredSpine
+from das.model.spine import Spine
+from das.model.universe import Planned
+from das.spec import RunSpec
+
+#: A universe and the draws of it that buy nothing.
+IdleDraws = Sequence[tuple[Planned, Idle]]
+
+
+def found(spec: RunSpec) -> IdleDraws:
+    """By the configuration alone: of an optimised spine, of all trees that there can be."""
+    levels, split = spec.geography.levels, spec.terms.split
+    return [(u, i) for u in spec.universes for i in idle(u, levels, split.get(u.name, ()))]
+
+
+def found_on(spec: RunSpec, trees: Mapping[str, MeasuredSpine], published: Spine) -> IdleDraws:
+    """By the trees that the universes are measured over."""
+    there = spec.on(trees)
+    return [(u, i) for u in there.universes for i in idle_on(u, trees[u.name], published)]
+
+
+def as_data(all_: IdleDraws) -> list[dict[str, Any]]:
+    """Every draw, with its class where only units above only children have it."""
+    return [
+        {"universe": u.name, "level": i.draw.level, "query": i.draw.query, i.draw.mechanism.currency: str(i.draw.cost),
+         "share": float(i.share), "known": {"level": i.known[0], "query": i.known[1]}, "everywhere": i.everywhere,
+         "units": i.units, "of": i.of} | class_of(i.draw, u.plan)
+        for u, i in all_
+    ]  # fmt: skip
+
+
+def lines(all_: IdleDraws, config: Path | None = None) -> list[str]:
+    """A line for each level and query, with what can be done about it in ``config``; without one, of a run that has measured
+    them. Of classes that there may be, only units without only children count."""
+    groups: dict[tuple[str, str, str], list[tuple[Planned, Idle]]] = {}
+    for u, i in all_:
+        if i.of is not None or i.draw in u.plan.plain:
+            groups.setdefault((u.name, i.draw.level, i.draw.query), []).append((u, i))
+    last = {place[0]: place for place, group in groups.items() if all(i.everywhere for _, i in group)}
+    out = []
+    for place, group in groups.items():
+        universe = group[0][0]
+        line = _line(universe, [i for _, i in group], spent=config is None)
+        if config is not None and last.get(universe.name) == place:
+            which = f" --universe {universe.name}" if universe.kind.table else ""
+            line += f". `das plan {config} --optimise TARGETS.toml --spare{which}` spends it anew"
+        out.append(line)
+    return out
+
+
+def _line(universe: Planned, group: Sequence[Idle], *, spent: bool) -> str:
+    """Of the classes of a level that have the same query."""
+    draw, known = group[0].draw, group[0].known
+    shares = [100 * float(i.share) for i in group if i.units != 0]
+    share = " to ".join(dict.fromkeys(f"{x:.4g}" for x in (min(shares), max(shares))))
+    takes, buys = ("took", "bought") if spent else ("takes", "buys")
+    where, more = _where(group)
+    above = "" if draw.level == known[0] else ", and so above it"
+    return (f"{universe.records}: {draw.query} at {draw.level} {takes} {share} % of {draw.mechanism.currency} and {buys} "
+            f"nothing{where}: {known[1]} is published exactly at {known[0]}{above}{more}")  # fmt: skip
+
+
+def _where(group: Sequence[Idle]) -> tuple[str, str]:
+    """In which units, where it is not in all; and what it buys in the others."""
+    if all(i.everywhere for i in group):
+        return "", ""
+    if group[0].of is None:
+        return (f" in a {group[0].draw.level} that is one unit of the tree",
+                ". One that is two units, in and out of American Indian areas, it tells apart")  # fmt: skip
+    units, of = (sum(n or 0 for n in counts) for counts in zip(*((i.units, i.of) for i in group), strict=True))
+    return f" in {units:,} of the {of:,} units that it measures", "; the others are parts of places"
