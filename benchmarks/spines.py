@@ -20,6 +20,7 @@ from das import spec as specification
 from das.engine import Silent, executor
 from das.estimate.descent import full_information, topdown
 from das.estimate.passes import Passes
+from das.estimate.pooled import Pooled
 from das.jobs.area_planning import linear
 from das.model.histogram import Histogram
 from das.model.ledger import Ledger
@@ -82,9 +83,12 @@ def _run(spec: RunSpec, prepared: Prepared, seed: int, method: str, pool: Execut
         m for level, h in prepared.measured[u.name].items()
         for m in measure(h, level, u.name, u.schema, tree, u.plan, source.of(level), ledger)
     )  # fmt: skip
-    passes = Passes(u.passes, spec.after.tolerance)
-    run = full_information if method == "full-information" else topdown
-    out = run(noisy, tree.spine, _bounds(spec, prepared), u, passes, pool)
+    passes, bounds = Passes(u.passes, spec.after.tolerance), _bounds(spec, prepared)
+    if method == "full-information":
+        out = full_information(noisy, tree.spine, bounds, u, passes, pool)
+    else:
+        pooled = Pooled.of(noisy, tree.spine, bounds, u.schema, tree.measured)
+        out = topdown(pooled, tree.spine, bounds, u, passes, pool)
     lowest = tree.published(out.histograms[tree.spine.levels[-1]], len(prepared.spine.codes[-1]))
     return dict(_errors(prepared, u.name, lowest))
 

@@ -24,7 +24,7 @@ class Estimator(Protocol):
         """Counts of the children, ``(children, cells)`` for ``family.cell``: finite, none below zero, and summing to
         ``family.parent`` over the children (there is none at the root). They should keep ``family.bounds``; rounding
         will, and is far from what was said where that does not. Those that can hold nobody are left out of the
-        family, and an only child is its parent without being asked about.
+        family, and an only child is its parent without being asked about: its measurements are pooled with its parent's.
 
         The array alone, or with it a certificate (:class:`das.model.solution.Certificate`) that counts the problems that
         were solved, and how well.
