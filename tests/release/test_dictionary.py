@@ -16,19 +16,17 @@ from das import pipeline, spec
 from das.errors import UserError
 from das.model.not_private import COLUMN
 from das.release import dictionary
+from tests.worlds import Worlds
 
 ESTIMATED = ("estimation.method=full-information", "output.csv=true")
 
 
-@pytest.fixture(scope="module", params=[("pl94-2010", ("geography.spine=optimized",)), ("1940", ESTIMATED), ("1940-pure-dp", ("run.seed=1",))],
-                ids=lambda p: p[0])  # fmt: skip
-def release(request: pytest.FixtureRequest, root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    name, changes = request.param
-    text = (root / "configs" / f"{name}.toml").read_text(encoding="utf-8")
-    chosen = spec.parse(text, where=name, overrides=(*changes, "output.report=false"))
-    out = tmp_path_factory.mktemp("dictionary") / "run"
-    pipeline.run(chosen, out, paths=[root / "data" / ("pl94_2010" if name.startswith("pl94") else "ext1940")])
-    return out / "release"
+@pytest.fixture(scope="module", params=["pl94-2010", "1940", "1940-pure-dp"])
+def release(request: pytest.FixtureRequest, worlds: Worlds) -> Path:
+    if request.param == "pl94-2010":
+        return worlds.run("geography.spine=optimized", report=True) / "release"
+    changes = ESTIMATED if request.param == "1940" else ("run.seed=1",)
+    return worlds.run(*changes, config=request.param, data="1940") / "release"
 
 
 @pytest.fixture(scope="module")

@@ -14,10 +14,8 @@ import pytest
 from click.testing import CliRunner
 from scipy.stats import binom
 
-from das import pipeline, spec
 from das.cli import main
 from das.estimate.margins import UNKNOWN
-from das.files.simulators import census_2010 as simulate_2010
 from das.release.intervals import Intervals
 from das.release.post import open_release
 from das.tables import of as tables_of
@@ -31,14 +29,9 @@ def das(*args: object) -> tuple[int, str]:
 
 
 @pytest.fixture(scope="module")
-def run(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The redistricting configuration on a very small extract. Nobody changes it."""
-    folder = tmp_path_factory.mktemp("intervals")
-    simulate_2010.write(folder / "data", seed=3, states=1, persons=2500)
-    text = (root / "configs" / "pl94-2010.toml").read_text(encoding="utf-8")
-    config = spec.parse(text, where="c", overrides=("run.seed=5", "output.report=false"))
-    pipeline.run(config, folder / "run", paths=[folder / "data"])
-    return folder / "run"
+def run(worlds: Worlds) -> Path:
+    """The redistricting configuration on a very small extract."""
+    return worlds.run("run.seed=1", "geography.spine=optimized", data="three thousand")
 
 
 @pytest.fixture(scope="module")
