@@ -26,6 +26,10 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from das.model import chains
+from das.model.budget import ALL
+from das.model.measured_spine import MeasuredSpine
+
 Array = NDArray[np.float64]
 LevelQuery = tuple[str, str]
 
@@ -44,6 +48,18 @@ class Choices:
         """All units of a level in one class."""
         levels = dict.fromkeys(level for level, _ in pairs)
         return Choices(tuple(pairs), {(level, unit_class): (level,) for level in levels})
+
+    @staticmethod
+    def over(pairs: Sequence[LevelQuery], tree: MeasuredSpine) -> Choices:
+        """Of the units of a tree, in the classes that it has."""
+        levels = tree.spine.levels
+        if tree.alike:
+            return Choices.alike(pairs, ALL)
+        if not tree.shares:  # another publisher's
+            return Choices.alike(pairs, chains.MEASURED)
+        return Choices(
+            tuple(pairs), {place: some for place, some in chains.classes(levels, tree.paths).items() if some}
+        )
 
     @cached_property
     def levels(self) -> tuple[str, ...]:

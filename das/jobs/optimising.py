@@ -27,7 +27,6 @@ from das.engine import Progress
 from das.errors import InputError, UserError
 from das.files.microdata import reading as microdata
 from das.jobs.public_tree import PublicTree
-from das.model import chains
 from das.model.areas import Areas
 from das.model.budget import ALL, Plan
 from das.model.histogram import Histogram
@@ -144,7 +143,7 @@ def of_data(spec: RunSpec, universe: str, paths: Sequence[Path], progress: Progr
     bounds = world.bounds(u, tree)
     files = [Path(p) for p in (paths or spec.data.path)]
     made = (f"the blocks and structures of {', '.join(p.name for p in files)} (blocks {_digest(world)})",)
-    return _of_tree("tree", spec, u, tree, bounds, world.areas(), made)
+    return _of_tree("tree", u, tree, bounds, world.areas(), made)
 
 
 def of_release(spec: RunSpec, universe: str, release: Opened) -> Ground:
@@ -160,7 +159,7 @@ def of_release(spec: RunSpec, universe: str, release: Opened) -> Ground:
     published = microdata.read(release.folder / "microdata" / held.kind.folder, held, release.spine.codes[-1])
     areas = {a.kind: a for a in release.areas()}
     made = (f"the release {release.after.name!r} (specification {release.run.run.name})",)
-    ground = _of_tree("tree", spec, u, tree, bounds, areas, made)
+    ground = _of_tree("tree", u, tree, bounds, areas, made)
     lowest = tree.of_published(published)
     population = {k: np.bincount(a.area, weights=_people(published)[a.unit], minlength=len(a)).astype(np.int64)
                   for k, a in areas.items()}  # fmt: skip
@@ -177,12 +176,10 @@ def _people(published: Histogram) -> NDArray[np.int64]:
 
 
 def _of_tree(
-    kind: str, spec: RunSpec, u: Planned, tree: MeasuredSpine, bounds: Mapping[str, LevelBounds], areas: Mapping[str, Areas],
+    kind: str, u: Planned, tree: MeasuredSpine, bounds: Mapping[str, LevelBounds], areas: Mapping[str, Areas],
     made: tuple[str, ...],
 ) -> Ground:  # fmt: skip
-    levels = spec.geography.levels
-    held = {(level, ALL): (level,) for level in levels} if tree.alike else chains.classes(levels, tree.paths)
-    draws = Choices(_pairs(u.plan), {place: some for place, some in held.items() if some})
+    draws = Choices.over(_pairs(u.plan), tree)
     says = f"the real tree: {', '.join(f'{len(c):,} {level}' for level, c in zip(tree.spine.levels, tree.spine.codes, strict=True))}"
 
     def model(aims: Sequence[Estimand]) -> Model:

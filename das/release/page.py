@@ -15,6 +15,7 @@ from das.files.release import statement as privacy_statement
 from das.model.areas import Areas
 from das.model.histogram import Histogram
 from das.model.universe import Universe
+from das.release.bought import bought
 from das.release.intervals import Intervals
 from das.release.post import Opened
 from das.report.answers import Answers, PublishedUniverse, Shown, across, gather, read
@@ -72,9 +73,10 @@ def exact_queries(privacy: Stated, universe: str, levels: Sequence[str]) -> dict
 def _draws(release: Opened, u: Universe) -> list[ListedDraw]:
     """The share of each is what its noise costs of all: of another publisher's measurements it is what variances imply."""
     costs = [n.mechanism.cost(n.parameter, 1) for n in u.noise]
-    tree = release.tree(u)
+    tree, buys = release.tree(u), bought(release, u)
     return [
         ListedDraw(u.name, n.level, n.query, u.schema.query(n.query).title, int(tree.measured(n.level).sum()),
-                   u.schema.query(n.query).answers, float(cost / sum(costs)), n.margin())
+                   u.schema.query(n.query).answers, float(cost / sum(costs)), n.margin(),
+                   buys[n.level, n.query].deviation if buys else None, bool(buys) and buys[n.level, n.query].nothing)
         for n, cost in zip(u.noise, costs, strict=True)
     ]  # fmt: skip

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import matplotlib as mpl
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
 
 from das.model.codes import text
@@ -16,6 +17,7 @@ from das.report.figures import (
     INK,
     NOISY,
     PUBLISHED,
+    RULE,
     SERIES,
     STYLE,
     decades,
@@ -31,12 +33,16 @@ from das.report.figures import (
 
 #: Units of a figure with a line for each, and points of one with a point for each.
 LINES, POINTS = 24, 400
+#: A share of the budget from which the bar has its number.
+_SAID = 0.005
 _MARKS = ("o", "s", "^", "D", "v", "P", "X", "*")
 
 
 @dataclass(frozen=True)
 class ListedDraw:
-    """One draw as the page lists it. ``title`` is the query in words; ``share`` is that of the budget of its universe; ``margin`` at 95 %."""
+    """One draw as the page lists it. ``title`` is the query in words; ``share`` is that of the budget of its universe; ``margin`` at
+    95 %. ``deviation``: the standard deviation of one answer from all measurements together, where it is known; ``nothing``:
+    no estimate would be worse without this draw."""
 
     universe: str
     level: str
@@ -46,6 +52,52 @@ class ListedDraw:
     answers: int
     share: float
     margin: int
+    deviation: float | None = None
+    nothing: bool = False
+
+
+@mpl.rc_context(STYLE)
+def bought(draws: Sequence[ListedDraw]) -> str:
+    """A row for each query, a column for each level: its share of the budget as a bar, and under it how well its answers are
+    known. Empty where that is not known."""
+    if not any(d.deviation is not None for d in draws):
+        return ""
+    queries = list(dict.fromkeys(d.query for d in _ordered(draws)))
+    levels = list(dict.fromkeys(d.level for d in draws))
+    words = [short(w) for w in _titles(draws, queries)]
+    fig, ax = figure(1.9 + 1.02 * len(levels), 0.95 + 0.37 * len(queries))
+    for y in range(1, len(queries)):
+        ax.axhline(y - 0.5, color=RULE, linewidth=0.5, zorder=1)
+    for x, level in enumerate(levels):
+        ax.axvline(x, color=RULE, linewidth=0.8, zorder=1)
+        ax.annotate(level_words(level), (x, 1), (1, 4), xycoords=ax.get_xaxis_transform(), textcoords="offset points",
+                    fontweight="bold", annotation_clip=False)  # fmt: skip
+    for d in draws:
+        _cell(ax, d, levels.index(d.level), queries.index(d.query), d.share / max(x.share for x in draws))
+    y_words(ax, words)
+    ax.set_xlim(0, len(levels))
+    ax.set_xticks([])
+    ax.spines[["left", "bottom"]].set_visible(False)
+    ax.tick_params(length=0)
+    x_label(ax, "bar: share of the budget; number: standard deviation of one answer, from all measurements together")
+    return svg(fig, "bought", "By level and query: the share of the budget, and the standard deviation of one answer")
+
+
+def _cell(ax: Axes, d: ListedDraw, x: int, y: int, length: float) -> None:
+    """One draw, its bar a part ``length`` of the longest there is."""
+    colour, face = (NOISY, "white") if d.nothing else (PUBLISHED, PUBLISHED)
+    ax.barh(y - 0.2, 0.72 * length, 0.3, left=x, facecolor=face, edgecolor=colour, linewidth=0.6, zorder=2,
+            hatch="/////" if d.nothing else None)  # fmt: skip
+    if d.share >= _SAID:
+        ax.annotate(f"{100 * d.share:.0f}%", (x + 0.72 * length, y - 0.2), (3, 0), textcoords="offset points",
+                    va="center_baseline", fontsize=7.5)  # fmt: skip
+    says = "buys nothing" if d.nothing else "–" if d.deviation is None else _figure(d.deviation)
+    ax.annotate(says, (x, y + 0.21), (2, 0), textcoords="offset points", va="center_baseline", fontsize=8.5,
+                color=NOISY if d.nothing else INK)  # fmt: skip
+
+
+def _figure(deviation: float) -> str:
+    return "exact" if deviation == 0 else f"{deviation:.2f}" if deviation < 10 else f"{deviation:,.0f}"
 
 
 @mpl.rc_context(STYLE)

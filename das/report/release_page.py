@@ -44,6 +44,8 @@ def release_html(
         privacy_page=privacy_page,
         worse=worse,
         plans={kind_of(universe).records: _grid(rows) for universe, rows in draws.items()},
+        bought_figure=Markup(release_figures.bought(persons)),
+        nothing=[(d.level, d.title, d.share) for d in persons if d.nothing],
         budget_figures=[Markup(f) for f in release_figures.budget(persons)],
         scale_figure=Markup(release_figures.scales(persons)),
         totals=[_total(shown.total(u, lv)) for u in shown.universes for lv in shown.spine.levels],

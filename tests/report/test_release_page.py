@@ -16,6 +16,8 @@ from das import pipeline, spec
 from das.files.measurements.frame import read_nmf
 from das.model.schema import PL94
 from das.release import estimating as from_release
+from das.release.bought import bought
+from das.release.post import open_release
 from das.report import lookup
 from tests.report.parsed import Page, assert_sound, unpack
 from tests.worlds import Worlds
@@ -137,7 +139,6 @@ def test_parents_in_the_look_up_are_those_of_the_spine(public: str, run: Path) -
 
 def test_margins_are_those_that_check_prints_and_intervals_those_of_the_release(public: str, run: Path) -> None:
     from das.release.intervals import Intervals
-    from das.release.post import open_release
 
     release = open_release(run / "release")
     persons, intervals = release.spec.persons, Intervals(release, release.spec.persons)
@@ -189,6 +190,19 @@ def test_the_public_page_is_the_same_from_the_release_alone(run: Path, tmp_path:
     for out in (run, tmp_path / "again"):
         outputs = json.loads((out / "manifest.json").read_text())["outputs"]
         assert "release/report.html" in outputs
+
+
+def test_the_page_says_what_the_budget_buys(public: str, run: Path) -> None:
+    """Of every draw of persons, and which could be left out: state totals are published exactly."""
+    words = Page(public).text
+    assert "no estimate would be worse without Total at State (32.4% of the budget)." in words
+    section = words.split("Where the budget goes, and what it buys")[1].split("Published worse than measured")[0]
+    release = open_release(run / "release")
+    found = bought(release, release.after.persons)
+    assert len(found) == len(release.after.persons.noise) == 65
+    tract = found["Tract", "total"].deviation
+    assert f" {tract:.2f} " in section
+    assert section.count("buys nothing") == 2  # in the words, and in the figure
 
 
 def test_hostile_names_are_text(tmp_path: Path) -> None:

@@ -1,0 +1,61 @@
+"""What the budget of a release buys: how well everything that was measured is told by all measurements together.
+
+Variances are those of :mod:`das.design`: of the best linear unbiased estimates from the measurements of all levels, over the
+release's own tree and structures. They are functions of the specification and of public structure, and of no count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from das.design import trees
+from das.design.choices import Choices, LevelQuery
+from das.design.goal import idle
+from das.design.model import Estimand
+from das.estimate.modes import Modes
+from das.model.universe import Planned, Universe
+from das.release.post import Opened
+
+#: What a page waits for: units of all levels; and units above the lowest level, times multiplications for each. Beyond
+#: these nothing is said. Rhode Island has 26,247 and 17 million, and takes half a second.
+UNITS, WORK = 200_000, 200_000_000
+
+
+@dataclass(frozen=True)
+class Bought:
+    """Of a level and query: the standard deviation of one answer from all measurements together, in persons; 0 where it is
+    published exactly. ``nothing``: no estimate would be worse without its measurement."""
+
+    deviation: float
+    nothing: bool
+
+
+def bought(release: Opened, u: Universe) -> Mapping[LevelQuery, Bought]:
+    """Of all that was measured; empty where it takes too long, or where the lowest level has no query that tells every cell
+    apart."""
+    tree = release.tree(u)
+    if not (tree.alike or all(n.mechanism.currency == "rho" for n in u.noise)):  # shares of chains add up in rho alone
+        return {}
+    noise = u.plan.plain if isinstance(u, Planned) else u.noise
+    pairs = tuple((n.level, n.query) for n in noise)
+    lowest = tree.spine.levels[-1]
+    told = any(level == lowest and u.schema.query(q).answers == u.schema.cells for level, q in pairs)
+    if not told or not _quick(u, [tree.spine.units(level) for level in tree.spine.levels], pairs):
+        return {}
+    draws = Choices.over(pairs, tree)
+    model = trees.of_structures(
+        u.schema, tree, release.bounds(u), draws, [Estimand(level, q) for level, q in pairs], {}
+    )
+    precision = np.array([1 / n.variance for n in noise])
+    f = model.variances(draws.precision(precision))
+    spare = idle(model, precision, f)
+    return {pair: Bought(float(np.sqrt(v)), bool(no)) for pair, v, no in zip(pairs, f, spare, strict=True)}
+
+
+def _quick(u: Universe, units: list[int], pairs: tuple[LevelQuery, ...]) -> bool:
+    modes = Modes.of(u.schema, [u.schema.query(q) for q in dict.fromkeys(q for _, q in pairs)])
+    above = sum(units[:-1])
+    return units[-1] > 1 and above + units[-1] <= UNITS and above * len(modes.kinds) * modes.d**3 <= WORK
