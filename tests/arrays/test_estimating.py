@@ -71,6 +71,26 @@ def test_counts_agree_and_meet_what_is_known(method: str, noisy: das.Noisy) -> N
     assert repr(result.histograms["County"]) == "<LevelCounts: County, 2 units x 12 cells>"
 
 
+def test_an_only_child_speaks_for_its_parent_and_an_estimator_hears_it() -> None:
+    """90 with a variance of 4 and 100 with one of 1 are 98; of its two blocks each stands for itself."""
+    spine = das.Spine.from_frame({"County": ["a", "a"], "Block": ["a1", "a2"]}, ["State", "County", "Block"])
+    of = {"State": (90, 4.0), "County": (100, 1.0)}
+    noisy = das.Noisy.of(SCHEMA, {(level, "total"): ([[n]], v) for level, (n, v) in of.items()} | {
+        ("Block", "total"): ([[40], [60]], 1.0)})  # fmt: skip
+    heard = {}
+
+    def even(family: Family) -> np.ndarray:
+        heard[family.level] = family.answers("total").values.tolist()
+        whole = np.full(len(family.cell), 98 / len(family.cell)) if family.parent is None else family.parent
+        return np.tile(whole / len(family), (len(family), 1))
+
+    result = das.topdown(noisy, spine, method=even)
+    assert heard == {"State": [[98.0]], "Block": [[40], [60]]}
+    assert result.histograms["County"].histogram.same_as(result.histograms["State"].histogram)
+    by_rule = das.topdown(noisy, spine)
+    assert by_rule.histograms["State"].histogram.totals().tolist() == [98]
+
+
 def test_what_is_known_of_the_measurements_is_met_without_more_ado(noisy: das.Noisy) -> None:
     """And is what makes the difference: without it, the total is that of the noise."""
     assert das.topdown(noisy, SPINE).histograms["State"].answer("total").tolist() == [[800]]
