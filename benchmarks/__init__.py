@@ -11,6 +11,7 @@ NAMES = (
     "full_information",
     "area",
     "spines",
+    "prior",
     "evaluation",
     "reconstruction",
     "scaling",

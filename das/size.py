@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from das.errors import UserError
 from das.estimate.least_squares import MANY
 from das.estimate.modes import Modes
+from das.estimate.prior import LARGE
 from das.files.machine import memory as machine
 from das.model.spine import Spine
 from das.model.universe import Planned
@@ -70,6 +71,9 @@ def _size(spec: RunSpec, universe: Planned, spine: Spine | None, held: Held | No
             there = np.full(len(children), float(cells)) if held is None else held[levels[depth - 1]].astype(float)
         informed = full and depth < len(spec.geography.levels) - 1
         memory, work = _families(children, there, sum(q for q in queries if q < cells), len(queries), informed)
+        if spec.estimation.prior != "none" and universe is spec.persons and depth == len(spec.geography.levels) - 1:
+            matrices = np.minimum(np.maximum(children, 1.0) * there**2, LARGE).max(initial=0.0)
+            memory, work = max(memory, 8.0 * _MATRICES * float(matrices)), 3 * work
         values = units * sum(queries)
         found += [(memory, level), (_BATCHES * min(_BATCH, 8.0 * values), level)]
         seconds += work + values * 4e-7

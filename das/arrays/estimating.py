@@ -26,7 +26,7 @@ from das.estimate.passes import Passes
 from das.estimate.pooled import Pooled
 from das.model.kinds import PERSONS
 from das.model.level_bounds import LevelBounds
-from das.model.post_processing import METHODS
+from das.model.post_processing import METHODS, PRIORS
 from das.model.query import Query
 from das.model.schema import Schema
 from das.model.solution import Certificate
@@ -40,6 +40,7 @@ def topdown(
     bounds: Mapping[str, LevelBounds] | None = None,
     method: str | Estimator | Callable[[Family], Array] = "topdown",
     *,
+    prior: str = "none",
     workers: int = 1,
     progress: bool | Progress = False,
 ) -> Result:
@@ -53,11 +54,16 @@ def topdown(
     counts as sums over the children; or an object of a subclass of :class:`das.Estimator`, whose method answers the same. Whatever it says
     is rounded, mended and checked as ours is.
 
+    ``prior``: what is assumed of the lowest units beside what was measured, for the two methods of ours. ``"housing"``: that
+    people live where the housing units are, more or less; the bounds must have been made from ``structures``, and the detailed query
+    measured there.
+
     With several ``workers`` a script calls it under ``if __name__ == "__main__":``, and a function of one's own lies in a
     module. ``progress`` is that of :func:`das.run`.
 
     Raises:
-        InputError: another spine than that of the measurements, a level without one, an unknown method.
+        InputError: another spine than that of the measurements, a level without one, an unknown method, or a prior that
+            nothing is known for.
         InfeasibleError: bounds that contradict each other, or what the measurements know.
         SolverError: an estimator whose answer is none.
     """
@@ -67,6 +73,10 @@ def topdown(
     if isinstance(method, str) and method not in METHODS:
         raise InputError(f"there is no method {method!r}", where="topdown",
                          remedy=f"say {' or '.join(map(repr, METHODS))}, or give an estimator")  # fmt: skip
+    if prior not in PRIORS:
+        raise InputError(
+            f"there is no prior {prior!r}", where="topdown", remedy=f"say {' or '.join(map(repr, PRIORS))}"
+        )
     here = together(noisy, spine, bounds)
     universe = _universe(noisy.schema, here)
     estimates: dict[str, LevelEstimates] = {}
@@ -79,7 +89,7 @@ def topdown(
             source = noisy.source
         else:
             source = Pooled.of(noisy.source, spine, here, noisy.schema)
-        release = descent.topdown(source, spine, here, universe, own, pool, shown)
+        release = descent.topdown(source, spine, here, universe, own, pool, shown, housing_prior=prior != "none")
     counts = {lv: LevelCounts(h, lv, noisy.schema, spine, noisy.private) for lv, h in release.histograms.items()}
     return Result(noisy.schema, spine, ByLevel(counts), here, release.certificates, ByLevel(estimates), noisy.private)
 
@@ -89,13 +99,14 @@ def full_information(
     spine: Spine,
     bounds: Mapping[str, LevelBounds] | None = None,
     *,
+    prior: str = "none",
     workers: int = 1,
     progress: bool | Progress = False,
 ) -> Result:
     """As :func:`topdown`, with every measurement of the tree speaking for every unit above and below it. The result's
     ``estimates`` are unbiased, with standard errors, of every level but the lowest. The detailed query must be measured at
     the lowest level."""
-    return topdown(noisy, spine, bounds, "full-information", workers=workers, progress=progress)
+    return topdown(noisy, spine, bounds, "full-information", prior=prior, workers=workers, progress=progress)
 
 
 @dataclass(frozen=True, eq=False)

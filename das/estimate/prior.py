@@ -13,7 +13,9 @@ sum.) By the formula of Sherman and Morrison, group by group from fine to coarse
 
 *Surprises.* Places differ by more than any variance says: a block of one people among others, one with a barracks that counts
 as housing. Let r be how far a child's own measurements are from :math:`\mu_A`, and :math:`\sigma_A^2` the variance of their
-noise. Beyond what the two together explain,
+noise. Beyond what the two together explain
+(:math:`V_A` of groups of people, between the total and the cells, is first doubled, out of caution: being drawn towards others is a
+harm that an error by chance is not),
 
 .. math:: V_A := V_A + \max\bigl(0,\; r^2 - c\,(V_A + \sigma_A^2)\bigr),
 
@@ -43,8 +45,10 @@ Array = NDArray[np.float64]
 HOUSEHOLDS = 0
 #: How many times its variance the square of a difference must be to surprise: of the total and of cells; of groups between.
 _SURPRISING, _SURPRISING_GROUP = 9.0, 4.0
+#: How many times the variance that was found groups between the total and the cells are taken to have.
+_CAUTION = 2.0
 #: Beyond so many entries (children x cells^2) children of about as many expected inhabitants share their mean precision.
-_LARGE = 1 << 22
+LARGE = 1 << 22
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,7 +140,7 @@ def in_detail(family: Family) -> NDArray[np.bool_]:
 def _buckets(kind: NDArray[np.intp], expected: Array, cells: int) -> NDArray[np.intp] | None:
     """For each child the number of those that it shares a matrix with, which are of one kind and of about one size; ``None``
     where there is room for a matrix of each."""
-    room = max(1, _LARGE // cells**2)
+    room = max(1, LARGE // cells**2)
     if len(kind) <= room:
         return None
     order = np.lexsort((expected, kind))
@@ -155,7 +159,9 @@ def _precision(prior: HousingPrior, lives: Households, found: tuple[Array, list[
     variance = []
     for i, (spread, answer, group) in enumerate(zip(prior.spreads, lives.answer, lives.group, strict=True)):
         expected = spread.variance(answer, _sums(mean, group))
-        c = _SURPRISING_GROUP if 0 < i < len(prior.spreads) - 1 else _SURPRISING
+        c = _SURPRISING
+        if 0 < i < len(prior.spreads) - 1:
+            expected, c = _CAUTION * expected, _SURPRISING_GROUP
         surprise = _sums(off, group) ** 2 - c * (expected + noise[i][some])
         variance.append(expected + np.maximum(surprise, 0.0))
     lived_in = lives.share[some] > 0

@@ -26,6 +26,7 @@ from das.model.publications import SAYS
 from das.model.schema import Schema
 from das.model.spine import Spine
 from das.model.universe import Universe
+from das.release import assumed
 from das.tables import of as tables_of
 
 NAME = "dictionary.csv"
@@ -39,6 +40,10 @@ FILES = (
     (NAME, "this file"),
     ("spine.parquet", "the tree of places, root first"),
     (areas.NAME, "the areas off the tree that the input knew, with the units of the lowest level in each; if any"),
+)
+PRIOR = (
+    assumed.NAME,
+    "what was assumed of the lowest units beside their measurements, and from how many noisy answers it was found",
 )
 SPINE = ("level of the tree", "code of the unit, unique in its level", "code of the unit above it",
          "name of the unit, where it has one", "the Bureau's standard identifier, which joins to TIGER")  # fmt: skip
@@ -94,7 +99,8 @@ def entries(
     after: PostProcessing, spine: Spine, assigned: Assigned, apart: Collection[str] = ()
 ) -> list[DictionaryLine]:
     """Every line of the dictionary of a release. ``apart``: the universes whose measured tree has a file of its own."""
-    out = [DictionaryLine("", "file", name, "", "", says) for name, says in FILES]
+    files = FILES if after.prior == "none" else (*FILES, PRIOR)
+    out = [DictionaryLine("", "file", name, "", "", says) for name, says in files]
     out += [
         DictionaryLine("", "column", "spine.parquet", c, "", says)
         for c, says in zip(spine_file.COLUMNS, SPINE, strict=True)

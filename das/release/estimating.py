@@ -27,7 +27,7 @@ from das.model.histogram import Histogram
 from das.model.not_private import marked
 from das.model.release import Release
 from das.model.solution import Certificates
-from das.release import dictionary
+from das.release import assumed, dictionary
 from das.release import page as release_report
 from das.release.post import Opened, estimate, open_release, publish
 from das.release.residuals import Misfit, misfits
@@ -177,6 +177,10 @@ def post_process(opened: Opened, out: Path, pool: Executor, stages: Stages, prog
         assigned = {u.name: opened.assigned(u.name) for u in opened.after.universes}
         atomic.write_text(out / dictionary.NAME, dictionary.text(opened.after, opened.spine, assigned, opened.apart))
     certificates = {name: r.certificates for name, r in results.items()}
+    persons = opened.after.persons
+    prior = results[persons.name].prior
+    if prior is not None:
+        atomic.write_json(out / assumed.NAME, marked(assumed.document(prior, persons.schema), opened.after.private))
     with stages("residuals"):
         found = _misfits(opened, {name: r.histograms for name, r in results.items()})
         atomic.write_json(out / MISFITS, marked({WORSE: [asdict(m) for m in found]}, opened.after.private))
@@ -186,7 +190,9 @@ def post_process(opened: Opened, out: Path, pool: Executor, stages: Stages, prog
             progress.stage("report of the release", None)
             there = replace(opened, folder=out)  # with the estimates that were written
             shown = release_report.shown(there, published)
-            release_report.write(there, shown, out, found)
+            release_report.write(
+                there, shown, out, found, [] if prior is None else assumed.listed(prior, persons.schema)
+            )
     with stages("seal"):
         seal(out, statement.read(out), opened.after.name)
     return Made(published, certificates, shown)

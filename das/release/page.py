@@ -53,13 +53,14 @@ def _published(release: Opened, u: Universe, published: Mapping[str, Histogram])
                  Intervals(release, u).read, release.assigned(u.name))  # fmt: skip
 
 
-def write(release: Opened, what: Shown, out: Path, worse: Sequence[Any] = ()) -> None:
+def write(release: Opened, what: Shown, out: Path, worse: Sequence[Any] = (), prior: Sequence[Any] = ()) -> None:
     """Write the page under ``out``. ``worse``: what is published worse than it was measured, with the fields of
-    :class:`das.release.residuals.Misfit`."""
+    :class:`das.release.residuals.Misfit`; ``prior``: what was assumed of the lowest units, with those of
+    :class:`das.release.assumed.ListedSpread`."""
     privacy, after = privacy_statement.read(release.folder), release.after
     draws = {u.name: _draws(release, u) for u in after.universes}
     page = release_html(what, facts(after.name, after.persons.schema, privacy, apart=bool(release.apart)), draws, says=privacy.says,
-                        privacy_page=(out / "privacy.html").is_file(), worse=worse)  # fmt: skip
+                        privacy_page=(out / "privacy.html").is_file(), worse=worse, prior=prior)  # fmt: skip
     atomic.write_text(out / NAME, page)
 
 

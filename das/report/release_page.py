@@ -26,10 +26,10 @@ OUTSIDE = "\u2691 outside "
 
 def release_html(
     shown: Shown, facts: Facts, draws: Mapping[str, Sequence[ListedDraw]], *, says: Sequence[str] = (),
-    privacy_page: bool = False, worse: Sequence[Any] = (),
+    privacy_page: bool = False, worse: Sequence[Any] = (), prior: Sequence[Any] = (),
 ) -> str:  # fmt: skip
     """``draws`` are the measurements by universe, persons first; ``says`` what a reader of the privacy statement must know;
-    ``worse`` the queries that are published worse than they were measured.
+    ``worse`` the queries that are published worse than they were measured; ``prior`` how the lowest units were assumed to spread.
 
     The same arguments give the same page: it holds no time and no name of a machine.
     """
@@ -43,6 +43,7 @@ def release_html(
         says=says,
         privacy_page=privacy_page,
         worse=worse,
+        prior=prior,
         plans={kind_of(universe).records: _grid(rows) for universe, rows in draws.items()},
         bought_figure=Markup(release_figures.bought(persons)),
         nothing=[(d.level, d.title, d.share) for d in persons if d.nothing],

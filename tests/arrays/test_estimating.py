@@ -414,3 +414,13 @@ def test_exact_counts_that_cross_the_published_schemas_chain_do_without_it() -> 
     )
     result = das.topdown(noisy, spine)
     assert np.array_equal(result.histograms["Block"].answer("votingage"), noisy.exact["Block", "votingage"])
+
+
+def test_a_prior_of_housing_needs_structures(noisy: das.Noisy) -> None:
+    known = das.bounds(SCHEMA, SPINE, structures=STRUCTURES)
+    housed = das.topdown(noisy, SPINE, known, prior="housing")
+    assert housed.histograms[SPINE.levels[-1]].histogram.count.sum() > 0
+    with pytest.raises(InputError, match="how many housing units"):
+        das.topdown(noisy, SPINE, prior="housing")
+    with pytest.raises(InputError, match="there is no prior 'weather'"):
+        das.topdown(noisy, SPINE, known, prior="weather")

@@ -85,7 +85,7 @@ def oracle(
         for a in np.unique(index).tolist():
             group = index == a
             ab, m = spread.own.get(a, spread.common), mean[group].sum()
-            v = ab.linear * m + ab.quadratic * m**2
+            v = (2.0 if name == "race" else 1.0) * (ab.linear * m + ab.quadratic * m**2)
             v += max(0.0, off[group].sum() ** 2 - c * (v + noise[np.ix_(group, group)].sum()))
             if not len(finer):
                 covariance[group, group] = v
@@ -148,7 +148,7 @@ def test_many_children_share_matrices_and_keep_their_means(monkeypatch: pytest.M
     family = one_family(2)
     gram, rhs = equations(family)
     alone, _ = add_prior(PRIOR, family, gram, rhs)
-    monkeypatch.setattr(priors, "_LARGE", 2 * len(family.cell) ** 2)
+    monkeypatch.setattr(priors, "LARGE", 2 * len(family.cell) ** 2)
     shared, b = add_prior(PRIOR, family, gram, rhs)
     assert isinstance(shared, Kinds)
     assert isinstance(alone, np.ndarray)

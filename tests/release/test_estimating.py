@@ -108,6 +108,26 @@ def test_another_method_gives_what_a_run_by_it_gives(run: Path, informed: Path, 
     assert files(tmp_path / "back" / "release") == files(run / "release")
 
 
+def test_a_prior_is_chosen_before_or_after_measuring(world: Callable[..., Path], run: Path, tmp_path: Path) -> None:
+    """One release, byte for byte, of a run with it and of one that had none; the numbers are found again, by one worker or by
+    two, and a reader finds them. And back again."""
+    housed, again = world("housed", "estimation.prior=housing"), tmp_path / "again"
+    from_release.estimate_from(
+        run / "release", again, changes=["estimation.prior=housing", "output.report=true"], workers=2
+    )
+    assert files(again / "release") == files(housed / "release")
+    said = json.loads((again / "release" / "prior.json").read_text())
+    assert list(said["seen"]) == ["total", "hispanic", "hispanic * cenrace", "detailed"]
+    assert all(s["linear"] >= 0 and s["quadratic"] >= 0 for s in said["spreads"])
+    assert "prior.json" in (again / "release" / "dictionary.csv").read_text()
+    done = das("account", "verify", again)
+    assert done.exit_code == 0, done.output
+    from_release.estimate_from(
+        housed / "release", tmp_path / "back", changes=["estimation.prior=none", "output.report=false"]
+    )
+    assert files(tmp_path / "back" / "release") == files(run / "release")
+
+
 def test_every_command_works_on_it(informed: Path, tmp_path: Path) -> None:
     table = das("tables", informed, "--level", "County", "--table", "P1", "--names", "both")
     assert table.exit_code == 0, table.output

@@ -1,0 +1,45 @@
+"""What a release assumes beside its measurements, in its file ``prior.json`` and on its page."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from das.model.prior import Dispersion, HousingPrior
+from das.model.schema import Schema
+
+NAME = "prior.json"  #: in a release that assumes something: see :mod:`das.model.prior`
+SAYS = ("the lowest units were taken to share the households of their parent as they share its housing units, and a group of m "
+        "expected persons to have the variance linear m + quadratic m^2, as the noisy measurements say")  # fmt: skip
+
+
+@dataclass(frozen=True)
+class ListedSpread:
+    """How one query spreads, with words for it: ``answer`` is the answer that has numbers of its own, empty for the others."""
+
+    query: str
+    title: str
+    answer: str
+    linear: float
+    quadratic: float
+
+
+def listed(prior: HousingPrior, schema: Schema) -> list[ListedSpread]:
+    """A line for each query, and for each answer that has numbers of its own."""
+    out = []
+    for s in prior.spreads:
+        query = schema.query(s.query)
+        captions = query.captions() if s.own else []
+        rows: list[tuple[str, Dispersion]] = [("", s.common), *((captions[a], own) for a, own in sorted(s.own.items()))]
+        out += [ListedSpread(s.query, query.title, answer, d.linear, d.quadratic) for answer, d in rows]
+    return out
+
+
+def document(prior: HousingPrior, schema: Schema) -> Mapping[str, Any]:
+    """The file."""
+    return {
+        "says": SAYS,
+        "seen": {s.query: s.seen for s in prior.spreads},
+        "spreads": [vars(s) for s in listed(prior, schema)],
+    }
