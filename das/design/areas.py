@@ -95,12 +95,13 @@ class CutNodes:
 
 @dataclass(frozen=True, eq=False)
 class Slopes:
-    """W, P, B and L of the pieces, flat."""
+    """W, P, B and L of the pieces, flat; ``size``: the absolute values of what L is the sum of."""
 
     w: Array
     p: Array
     b: Array
     rest: Array
+    size: Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,7 +132,7 @@ class AreaTargets:
         w = np.zeros((len(c), int(cut.start[-1])))
         cut.leaves.add(w, leaf)
         cut.inner.add(w, c)
-        p, b, rest, inward = w.copy(), np.empty_like(w), np.empty_like(w), np.empty_like(w)
+        p, b, rest, size, inward = w.copy(), *(np.empty_like(w) for _ in range(4))
         for g in reversed(self.tree.inner.groups):
             one_c, one_k = self._of(g, c), self._of(g, k)
             one_p = cut.view(g, p)
@@ -139,19 +140,28 @@ class AreaTargets:
             cut.view(g, b)[:] = one_b
             turned = one_b @ one_c
             cut.view(g, inward)[:] = turned
-            cut.view(g, rest)[:] = cut.view(g, w) - one_b @ _turned(one_p) + turned @ _turned(one_b)
+            parts = cut.view(g, w), -one_b @ _turned(one_p), turned @ _turned(one_b)
+            cut.view(g, rest)[:] = sum(parts)
+            cut.view(g, size)[:] = sum(map(np.abs, parts))
             if g.depth:
                 cut.up.of(cut.entries_of(g)).add(p, inward)
-        return Slopes(w, p, b, rest)
+        return Slopes(w, p, b, rest, size)
 
-    def variances(self, slopes: Slopes, c: Array, scale: Array) -> Array:
-        """Summed over the answers of each query, ``(areas, queries)``."""
-        each = self.grams.adjoint(slopes.rest, scale)
+    def variances(self, slopes: Slopes, c: Array, scale: Array) -> tuple[Array, Array]:
+        """Summed over the answers of each query, ``(areas, queries)``; and what of that size is rounding error."""
+        root = c[:, : len(self.root.node)]
+        found, most = (
+            self._summed(rest, whole, scale) for rest, whole in ((slopes.rest, root), (slopes.size, np.abs(root)))
+        )
+        return found, most
+
+    def _summed(self, rest: Array, root: Array, scale: Array) -> Array:
+        each = self.grams.adjoint(rest, scale)
         out = np.zeros((self.cut.areas, each.shape[1]))
         np.add.at(out, self.cut.area, each)
         if len(self.cut.everywhere):
-            out[self.cut.everywhere] = self.root.adjoint(c[:, : len(self.root.node)], scale)
-        return np.maximum(out, 0.0)
+            out[self.cut.everywhere] = self.root.adjoint(root, scale)
+        return out
 
     def adjoint(
         self, slopes: Slopes, weight: Array, scale: Array, c: Array, k: Array, bar: tuple[Array, Array, Array]

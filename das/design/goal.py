@@ -77,6 +77,8 @@ class Goal:
         else:
             weight /= weight.sum()
         held = np.array([pair in self.hold for pair in model.draws.pairs])
+        if held.all():
+            raise SpecError("every draw is held: there is nothing to share out", where="hold", remedy="hold less")
         stays = held | np.array([pair in self.keep for pair in model.draws.pairs])
         if self.objective == "spare":
             stays |= ~idle(model, now, f)

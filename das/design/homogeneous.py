@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from das.design.choices import Choices
-from das.design.model import Estimand, check_told
+from das.design.model import Estimand, check_told, given_total
 from das.estimate.modes import Modes
 from das.model.schema import Schema
 
@@ -116,11 +116,7 @@ class Homogeneous:
         c = np.linalg.inv(summed + 1e-15 * scale * np.eye(gram.shape[-1]))
         check_told(summed[-1], c[-1])
         if self.known >= 0:
-            top = c[: self.known + 1, 0]
-            moved = top.sum(axis=-1)
-            c[: self.known + 1, 0] = (
-                top - moved[..., :, None] * moved[..., None, :] / moved.sum(axis=-1)[..., None, None]
-            )
+            c[: self.known + 1, 0] = given_total(c[: self.known + 1, 0])
         return np.asarray(c, dtype=np.float64)
 
     def variances(self, precision: Array) -> Array:

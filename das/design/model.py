@@ -14,6 +14,8 @@ from das.errors import SpecError
 Array = NDArray[np.float64]
 #: A matrix with a trace this many times its least eigenvalue has no inverse, but for rounding error.
 SINGULAR = 1e14
+#: What is left of a difference of this part of its terms, or less, is rounding error.
+ROUNDING = 1e-13
 
 
 @dataclass(frozen=True)
@@ -60,3 +62,11 @@ def check_told(precision: Array, inverse: Array) -> None:
     if not (np.diagonal(inverse, axis1=-2, axis2=-1).max(axis=-1) < most).all():
         raise SpecError("nothing that is drawn tells some cells of the lowest units apart", where="budget.queries",
                         remedy="measure 'detailed' there, and where only children are bypassed above them")  # fmt: skip
+
+
+def given_total(c: Array) -> Array:
+    """What covariances ``(..., d, d)`` are once the sum of the d is known: C - C11'C/1'C1, and 0 where that is rounding
+    error."""
+    moved = c.sum(axis=-1)
+    rest = c - moved[..., :, None] * moved[..., None, :] / moved.sum(axis=-1)[..., None, None]
+    return np.where(np.abs(rest) > ROUNDING * np.abs(c), rest, 0.0)

@@ -58,6 +58,10 @@ _SPREAD = 0.01
 _FAINT = 1e-10
 #: By how much, in logs, a limit may be exceeded before exact shares are made, which are brought within it.
 MET = 1e-3
+#: What the multipliers sum to where limits look as if nothing met them; and at most.
+_DEAR, _DEAREST = 1e2, 1e6
+#: Logs of what is no number any more are cut off here.
+_MANY = 500.0
 #: The multipliers move half as fast as the allocation: together they would circle.
 _DUAL = 0.5
 
@@ -118,7 +122,7 @@ class Certified:
     @property
     def gap(self) -> float:
         """By how much the geometric mean of the variances, or the total, could be less at most, relatively."""
-        return 1 - self.bound / self.value if self.least else float(-np.expm1(self.bound - self.value))
+        return 1 - self.bound / self.value if self.least else float(-np.expm1(min(self.bound - self.value, _MANY)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,7 +152,7 @@ def optimise(
     """
     search = _Search.of(problem)
     best: Certified | None = None
-    bound = -np.inf
+    bound, possible = -np.inf, problem.least
     for number in range(1, steps + 1):
         view = search.look()
         bound = max(bound, search.bound(view))
@@ -161,9 +165,12 @@ def optimise(
         if (best.over <= MET and best.gap <= gap) or not search.x.any():
             break
         search.move(view, best)
+        if not possible and search.multiplier.sum() > _DEAR:
+            _check_possible(problem, steps)
+            possible = True
     assert best is not None
     best = _within(problem, best)
-    if best.over > MET:
+    if best.over > MET and not possible:
         _check_possible(problem, steps)
     return best
 
@@ -249,7 +256,7 @@ class _Search:
 
     def move(self, view: _View, best: Certified) -> None:
         """To the next allocation, by shorter steps where the certificate has not become better."""
-        width = best.gap + best.over
+        width = max(best.gap, 0.0) + best.over
         self.stuck = 0 if width < self.narrowest else self.stuck + 1
         self.narrowest = min(width, self.narrowest)
         if self.stuck > _PATIENCE:
@@ -261,5 +268,6 @@ class _Search:
         self.x = self.x * self.problem.model.draws.multiplier(view.rho, view.h) ** self.step
         self.x = np.maximum(self.x * (total / self.x.sum()), np.where(self.x > 0, _FAINT * total, 0.0))
         self.multiplier[some] *= np.exp(np.clip(view.over[some], -1.0, 1.0) * self.step * _DUAL)
-        if self.problem.least:
-            self.multiplier /= self.multiplier.sum()
+        most = 1.0 if self.problem.least else _DEAREST
+        if self.problem.least or self.multiplier.sum() > most:
+            self.multiplier *= most / self.multiplier.sum()

@@ -36,7 +36,7 @@ from das.design.areas import AreaTargets, Slopes
 from das.design.choices import Choices
 from das.design.coordinates import Coordinates
 from das.design.grams import Grams
-from das.design.model import Estimand, check_told
+from das.design.model import Estimand, check_told, given_total
 from das.design.tree import Placement, Stack, Tree
 from das.estimate.information import RESIDUAL
 from das.model.schema import Schema
@@ -133,8 +133,7 @@ class Recursion:
         if leaves:
             check_told(j, c)
         if known.any():
-            moved = c[0, known].sum(axis=-1)
-            c[0, known] -= moved[..., :, None] * moved[..., None, :] / moved.sum(axis=-1)[..., None, None]
+            c[0, known] = given_total(c[0, known])
         return c
 
     def _of_sum(self, s: Array, settled: NDArray[np.bool_]) -> Array:
@@ -284,10 +283,11 @@ class Recursion:
         for i, a in enumerate(self.aims):
             query = self.queries.index(a.query)
             if a.areas:
-                out[i] = by_area[a.place][list(a.some) if a.some else slice(None), query].sum()
+                here = list(a.some) if a.some else slice(None)
+                value, size = (x[here, query].sum() for x in by_area[a.place])
             else:
-                at = self.levels.index(a.place), query
-                out[i] = by_level[at] if by_level[at] > _NONE * most[at] else 0.0
+                value, size = (x[self.levels.index(a.place), query] for x in (by_level, most))
+            out[i] = value if value > _NONE * size else 0.0
         return out * self._share
 
     def _by(

@@ -169,8 +169,12 @@ def _laid_out(found: _Growing, keys: Sequence[Ints], size: int, node: Sequence[I
     has = [_by_unit(key, size, len(at)) for key, at in zip(keys, node, strict=True)]
     coordinates = [has[t][1][has[t][0][u] : has[t][0][u + 1]] for t, u in zip(found.tier, found.unit, strict=True)]
     children = np.bincount(found.parent[1:], minlength=len(found.parent))
-    if not children[0]:
-        raise InputError("the tree is one unit", where="geography", remedy="there is nothing to share out")
+    if not children[:1].any():
+        raise InputError(
+            "the tree is one unit, or none",
+            where="geography",
+            remedy="take an input with several units that somebody can be in",
+        )
     length = np.array([len(c) for c in coordinates])
     inner = np.flatnonzero(children > 0)
     inner = inner[np.lexsort((length[inner], found.depth[inner]))]

@@ -1,0 +1,257 @@
+"""The search against a general solver, and what it certifies against whatever else could be allocated."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+
+from das.design import trees
+from das.design.choices import Choices
+from das.design.goal import Goal, Objective, Wish, idle
+from das.design.homogeneous import Homogeneous
+from das.design.model import Estimand, Model
+from das.design.optimise import MET, Certified, Problem, optimise
+from das.errors import SpecError
+from das.model.measured_spine import MeasuredSpine
+from tests.design.dense import choices
+from tests.estimate.world import PLAIN, random_spine, random_world
+
+Array = NDArray[np.float64]
+LEVELS = ("A", "B", "C")
+PAIRS = [(lv, q) for lv in LEVELS for q in ("total", "race", "detailed")]
+NOW = np.array([0.4, 0.1, 0.5, 0.6, 0.1, 0.3, 0.2, 0.3, 0.5])
+WISHES = (
+    Wish(Estimand("A", "race"), 0.5),
+    Wish(Estimand("B", "total")),
+    Wish(Estimand("B", "age")),
+    Wish(Estimand("C", "detailed"), 2.0),
+)
+
+
+def model(aims: tuple[Estimand, ...], known: int = 0) -> Homogeneous:
+    return Homogeneous.of(PLAIN, LEVELS, (1, 4, 20), Choices.alike(PAIRS, "all"), aims, known)
+
+
+def chained(aims: tuple[Estimand, ...]) -> Model:
+    """A real tree with only children whose share their parents have: precisions are not linear in shares."""
+    rng = np.random.default_rng(3)
+    world = random_world(rng, PLAIN, random_spine(rng, 4, 3), empty=0.2)
+    tree = MeasuredSpine.bypassed(world.spine, np.arange(world.spine.units("L3")))
+    names = {"A": "L0", "B": "L1", "C": "L3"}
+    draws = choices(tree, [(lv, q) for lv in world.spine.levels for q in ("total", "race", "detailed")])
+    moved = [replace(a, place=names[a.place]) for a in aims]
+    assert any(len(held) > 1 for held in draws.classes.values())
+    return trees.of_structures(PLAIN, tree, world.bounds("L0"), draws, moved, {})
+
+
+def problem(goal: Goal, start: Array = NOW) -> Problem:
+    return goal.problem(model(goal.aims(PAIRS)), NOW, start)
+
+
+def solved(p: Problem) -> float:
+    """The same by sequential quadratic programming, from several starts; without use of our slopes."""
+    free = np.flatnonzero(~p.held)
+    some = p.weight > 0
+    limited = np.isfinite(p.limit)
+
+    def rho(x: Array) -> Array:
+        out = p.kept.copy()
+        out[free] += np.exp(x)
+        return out
+
+    def logs(x: Array) -> Array:
+        f = p.variances(rho(x))
+        return np.log(np.where(f > 0, f, 1.0))
+
+    total = p.start.sum()
+    limits = {"type": "ineq", "fun": lambda x: np.log(p.limit[limited]) - logs(x)[limited]}
+    spent = {"type": "eq", "fun": lambda x: rho(x).sum() / total - 1}
+    best = np.inf
+    for seed in range(2):
+        x = np.log(np.random.default_rng(seed).dirichlet(np.ones(len(free))) * (total - p.kept.sum()) + 1e-3)
+        if p.least:
+            found = minimize(lambda x: np.log(rho(x).sum()), x + 1, constraints=[limits], bounds=[(-16, 5)] * len(x),
+                             method="SLSQP", options={"maxiter": 500, "ftol": 1e-12})  # fmt: skip
+            value = float(np.exp(found.fun))
+        else:
+            held = [spent, *([limits] if limited.any() else [])]
+            found = minimize(lambda x: float(p.weight[some] @ logs(x)[some]), x, constraints=held,
+                             bounds=[(-16, 5)] * len(x), method="SLSQP", options={"maxiter": 500, "ftol": 1e-12})  # fmt: skip
+            value = float(found.fun)
+        if found.success and (not limited.any() or limits["fun"](found.x).min() > -1e-7):
+            best = min(best, value)
+    assert np.isfinite(best)
+    return best
+
+
+GOALS = {
+    "best": Goal("best", WISHES),
+    "best, guarded": Goal("best", WISHES, guard={"everything": 1.2}),
+    "best, a level guarded": Goal("best", WISHES, guard={"everything": 1.5, "C": 1.0}),
+    "best, kept": Goal("best", WISHES, keep=(("A", "detailed"), ("C", "race"))),
+    "best, held": Goal("best", WISHES, hold=tuple(p for p in PAIRS if p[0] == "C")),
+    "best, limited": Goal("best", (*WISHES[:3], Wish(Estimand("C", "detailed"), 0.1, sd=1.2))),
+    "least": Goal("least", WISHES),
+    "least, limits": Goal("least", (Wish(Estimand("B", "total"), sd=1.0), Wish(Estimand("C", "age"), ratio=1.5))),
+    "least, kept": Goal("least", WISHES, keep=(("A", "total"), ("B", "detailed"))),
+    "least, held": Goal("least", WISHES, hold=(("C", "detailed"), ("B", "race"))),
+    "spare": Goal("spare", WISHES),
+}
+
+
+@pytest.mark.parametrize("name", list(GOALS))
+def test_the_search_finds_what_a_general_solver_finds(name: str) -> None:
+    p = problem(GOALS[name])
+    found = optimise(p, 2e-5, 4000)
+    assert found.gap <= (2e-5 if not np.isfinite(p.limit).any() else 2e-3), found.steps
+    other = solved(p)
+    assert found.value == pytest.approx(other, abs=max(2e-5, 3 * MET if np.isfinite(p.limit).any() else 0))
+    assert found.bound <= other + 1e-7
+    assert found.over <= MET
+    assert (found.rho >= p.kept - 1e-12).all()
+    assert found.rho[p.held] == pytest.approx(p.kept[p.held])
+    if p.least:
+        assert found.over <= 1e-9
+        assert found.rho.sum() == pytest.approx(found.value)
+    else:
+        assert found.rho.sum() == pytest.approx(p.start.sum())
+    assert found.price.sum() == pytest.approx(1)
+    assert (found.price >= 0).all()
+
+
+def test_prices_say_what_a_little_more_would_cost() -> None:
+    """The least total with one limit a little tighter: by its price, to the first order."""
+    tight = optimise(problem(GOALS["least"]), 1e-6, 20000)
+    for i in range(len(WISHES)):
+        if tight.price[i] < 0.02:
+            continue
+        harder = tuple(replace(w, ratio=0.98 if j == i else 1.0) for j, w in enumerate(WISHES))
+        more = optimise(problem(Goal("least", harder)), 1e-6, 20000)
+        step = -2 * np.log(0.98)
+        assert np.log(more.value / tight.value) == pytest.approx(tight.price[i] * step, rel=0.1)
+
+
+def others(p: Problem, found: Certified, rng: np.random.Generator, n: int) -> list[Array]:
+    """Allocations that keep what must be kept, near what was found and far from it."""
+    free = ~p.held
+    out = []
+    for i in range(n):
+        x = np.where(free, rng.dirichlet(np.full(len(free), rng.choice([0.1, 1.0, 10.0]))), 0.0)
+        if i % 2:
+            x = (found.rho - p.kept) * np.exp(rng.normal(size=len(free)) * rng.choice([0.01, 0.1, 1.0]))
+        x = np.where(free, x, 0.0)
+        if x.sum() <= 0:
+            continue
+        out.append(p.kept + x / x.sum() * (p.start.sum() - p.kept.sum()))
+    return out
+
+
+@pytest.mark.parametrize("over", ["numbers", "chains"])
+@pytest.mark.parametrize("objective", ["best", "least"])
+@given(seed=st.integers(0, 10**6), steps=st.integers(1, 30))
+@settings(max_examples=6)
+def test_no_allocation_beats_the_bound(objective: Objective, over: str, seed: int, steps: int) -> None:
+    """At any step, not only at the end: with draws that are kept and held, limits, and classes of only children."""
+    rng = np.random.default_rng(seed)
+    if over == "numbers":
+        make, pairs = model, PAIRS
+    else:
+        make, pairs = chained, [(f"L{i}", q) for i in range(4) for q in ("total", "race", "detailed")]
+    now = rng.dirichlet(np.ones(len(pairs))) + 0.01
+    pick = [tuple(pairs[i] for i in rng.permutation(len(pairs))[:2]) for _ in range(2)]
+    wishes = tuple(replace(w, weight=float(rng.uniform(0.1, 2))) for w in WISHES)
+    goal = Goal(
+        objective, wishes, keep=pick[0] if rng.random() < 0.5 else (), hold=pick[1] if rng.random() < 0.5 else ()
+    )
+    built = make(tuple(w.aim for w in wishes))
+    p = goal.problem(built, now, now)
+    if objective == "best" and rng.random() < 0.7:
+        p = replace(p, limit=p.variances(now) * rng.uniform(0.8, 1.5, len(wishes)))
+    bounds: list[float] = []
+    try:
+        found = optimise(p, 1e-9, steps, lambda c: bounds.append(c.bound))
+    except SpecError as error:
+        if "meets these limits" not in str(error):
+            raise
+        return
+    assert (np.diff(bounds) >= 0).all()
+    for rho in [*others(p, found, rng, 30), now]:
+        if p.least:  # made as large as the limits need, keeping what is kept
+            excess = p.over(p.variances(rho)).max()
+            for _ in range(30):
+                if excess <= 0:
+                    break
+                rho = p.kept + (rho - p.kept) * np.exp(excess)
+                excess = p.over(p.variances(rho)).max()
+            if excess > 1e-9:
+                continue
+        elif np.isfinite(p.limit).any() and p.over(p.variances(rho)).max() > 0:
+            continue
+        assert p.value(rho, p.variances(rho)) >= found.bound - 1e-9 * (1 + abs(found.bound))
+
+
+# --- what cannot be, and what there is no choice of ---------------------------------------------------------------
+
+
+def test_limits_that_need_more_than_there_is_are_refused_and_said_how_much() -> None:
+    goal = Goal("best", (Wish(Estimand("C", "detailed"), sd=0.5),))
+    with pytest.raises(SpecError, match="no allocation of rho = 3 meets these limits") as said:
+        optimise(problem(goal), 1e-3, 400)
+    least = optimise(problem(replace(goal, objective="least")), 1e-3, 2000)
+    told = float(str(said.value).split("need ")[1].split(" at least")[0])
+    assert told == pytest.approx(least.value, rel=5e-3)
+    assert "C:detailed" in str(said.value)
+    enough = np.where(NOW > 0, NOW * least.value * 1.02 / NOW.sum(), 0.0)
+    assert optimise(problem(goal, enough), 1e-2, 2000).over <= MET
+
+
+def test_guards_below_one_everywhere_contradict_the_total() -> None:
+    with pytest.raises(SpecError, match="meets these limits"):
+        optimise(problem(Goal("best", WISHES, guard={"everything": 0.9})), 1e-3, 400)
+
+
+@pytest.mark.parametrize("objective", ["best", "least"])
+def test_where_everything_is_held_there_is_nothing_to_choose(objective: Objective) -> None:
+    with pytest.raises(SpecError, match="every draw is held"):
+        problem(Goal(objective, WISHES, hold=tuple(PAIRS)), NOW * 2)
+
+
+def test_what_is_kept_must_leave_something() -> None:
+    with pytest.raises(SpecError, match="what is kept takes rho = 3 of 3"):
+        problem(Goal("best", WISHES, keep=tuple(PAIRS)))
+    with pytest.raises(SpecError, match="what is kept takes"):
+        problem(Goal("best", WISHES, keep=(("A", "detailed"),)), NOW * 0.1)
+
+
+def test_targets_that_are_published_exactly_are_no_targets() -> None:
+    with pytest.raises(SpecError, match="published exactly"):
+        problem(Goal("best", (Wish(Estimand("A", "total")),)))
+    found = optimise(problem(Goal("best", (Wish(Estimand("A", "total"), 5.0), *WISHES))), 1e-4)
+    assert found.price[0] == 0
+    assert found.value == pytest.approx(optimise(problem(Goal("best", WISHES)), 1e-4).value, abs=2e-4)
+
+
+def test_a_draw_that_buys_nothing_is_found_and_spent_anew() -> None:
+    m = model(GOALS["spare"].aims(PAIRS))
+    assert idle(m, NOW, m.variances(NOW)).tolist() == [pair == ("A", "total") for pair in PAIRS]
+    found = optimise(problem(GOALS["spare"]), 1e-4)
+    assert (found.rho[1:] >= NOW[1:] - 1e-12).all()
+    assert found.rho[0] < 1e-3
+    everything = Homogeneous.of(PLAIN, LEVELS, (1, 4, 20), Choices.alike(PAIRS, "all"), GOALS["spare"].aims(PAIRS), -1)
+    with pytest.raises(SpecError, match="every draw buys something"):
+        GOALS["spare"].problem(everything, NOW, NOW)
+
+
+def test_one_draw_is_the_best_of_one() -> None:
+    one = Homogeneous.of(PLAIN, ("A",), (1,), Choices.alike([("A", "detailed")], "all"), [Estimand("A", "age")], -1)
+    goal = Goal("best", (Wish(Estimand("A", "age")),))
+    found = optimise(goal.problem(one, np.ones(1), np.ones(1)))
+    assert found.rho == pytest.approx([1.0])
+    assert found.gap <= 1e-9
+    assert found.steps == 1

@@ -1,0 +1,171 @@
+"""Models of real trees against one dense matrix: irregular trees, units without people, only children with and without a
+share of their own, known and joint totals, areas that cut everything; over what structures allow, and over cells."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from das.design import trees
+from das.design.homogeneous import Homogeneous
+from das.design.model import Estimand
+from das.design.recursion import Recursion
+from das.errors import InputError, SpecError
+from das.model.areas import Areas
+from das.model.grouping import Grouping
+from das.model.histogram import Histogram
+from das.model.level_bounds import LevelBounds
+from das.model.measured_spine import MeasuredSpine
+from das.model.schema import Attribute, Schema
+from das.model.spine import Spine
+from tests.design.dense import DenseTree, check_gradient, choices
+from tests.estimate.test_information import in_parts
+from tests.estimate.world import PLAIN, SMALL, World, random_spine, random_world
+
+GROUPED = Schema(
+    "grouped",
+    (Attribute("race", ("w", "x", "y", "z")), Attribute("sex", ("f", "m")), Attribute("home", ("household", "a"))),
+    recodes=(Grouping("white", "race", ("w", "not-w"), (0, 1, 1, 1)),),
+    dwelling="home",
+)
+SCHEMAS = {s.name: s for s in (SMALL, PLAIN, GROUPED)}
+MEASURED = {
+    "small": ("total", "home", "age * race", "detailed"),
+    "plain": ("total", "race", "detailed"),
+    "grouped": ("total", "white * sex", "home * race", "detailed"),
+}
+ASKED = {"small": ("home * age", "race"), "plain": ("age",), "grouped": ("race", "white * home")}
+HALF = "half"
+
+
+def areas_over(rng: np.random.Generator, tree: MeasuredSpine, places: int) -> dict[str, Areas]:
+    """Some that cut whatever they can, one that is everything, one that is one place, one that is nothing of the tree."""
+    inside = rng.random((5, places)) < 0.5
+    inside[0], inside[1] = True, np.arange(places) == rng.integers(places)
+    inside[2:, 0] |= ~inside[2:].any(axis=1)
+    area, unit = np.nonzero(inside)
+    return {HALF: Areas(HALF, np.array([f"a{i}" for i in range(5)]), area, unit)}
+
+
+def aims(schema: Schema, spine: Spine) -> list[Estimand]:
+    names = (*MEASURED[schema.name], *ASKED[schema.name])
+    out = [Estimand(lv, q) for lv in spine.levels for q in names]
+    out += [Estimand(HALF, q, areas=True) for q in ("total", ASKED[schema.name][0])]
+    return [*out, Estimand(HALF, "total", areas=True, some=(1, 3))]
+
+
+def both(
+    world: World, tree: MeasuredSpine, bounds: Mapping[str, LevelBounds], rng: np.random.Generator, *, cells: bool
+) -> tuple[Recursion, DenseTree]:
+    schema, spine = world.schema, world.spine
+    draws = choices(tree, [(lv, q) for lv in spine.levels for q in MEASURED[schema.name]])
+    areas, asked = areas_over(rng, tree, spine.units("L3")), aims(schema, spine)
+    if not cells:
+        return (
+            trees.of_structures(schema, tree, bounds, draws, asked, areas),
+            DenseTree.of(schema, tree, draws, bounds, areas),
+        )
+    lowest = world.truth[spine.levels[-1]]
+    allowed = np.zeros((lowest.units, schema.cells), dtype=bool)
+    allowed[lowest.unit, lowest.cell] = lowest.count > 0
+    return (
+        trees.of_cells(schema, tree, bounds, lowest, draws, asked, areas),
+        DenseTree.of(schema, tree, draws, bounds, areas, allowed),
+    )
+
+
+@pytest.mark.parametrize("cells", [False, True], ids=["structures", "cells"])
+@pytest.mark.parametrize("known", [None, "total", "joint"])
+@pytest.mark.parametrize("schema", SCHEMAS.values(), ids=list(SCHEMAS))
+@given(seed=st.integers(0, 10**6), at=st.sampled_from(["L1", "L2", "L3"]), bypassed=st.booleans())
+@settings(max_examples=3)
+def test_irregular_trees_are_dense_least_squares(
+    schema: Schema, known: str | None, cells: bool, seed: int, at: str, bypassed: bool
+) -> None:
+    """Variances of every level and of areas, and their slopes by draws of every class."""
+    rng = np.random.default_rng(seed)
+    at = "L2" if known == "joint" else at
+    spine = random_spine(rng, 4, 3)
+    world = random_world(rng, schema, spine, empty=0.3)
+    places = np.arange(spine.units("L3"))
+    tree = MeasuredSpine.bypassed(spine, places) if bypassed else MeasuredSpine.of(spine)
+    bounds = world.bounds(at if known else None, in_parts(rng, spine, at) if known == "joint" else None)
+    try:
+        model, oracle = both(world, tree, bounds, rng, cells=cells)
+    except InputError as error:
+        if "is one unit" not in str(error):
+            raise
+        return
+    precision = rng.uniform(0.1, 2, len(model.draws.members))
+    found, expected = model.variances(precision), oracle.variances(precision, model.aims)
+    more = oracle.settles_more()
+    assert np.abs(found - expected).max() < (2e-3 if more else 1e-9)
+    if more:  # what keeps a little variance does not fall
+        check_gradient(model, precision, rng, euler=np.inf, least=0.02)
+    else:
+        assert not found[expected < 1e-12].any()  # zero, not nearly
+        check_gradient(model, precision, rng)
+
+
+def chain(spine_depth: int) -> Spine:
+    codes = [np.array(["R" + "0" * d]) for d in range(spine_depth)]
+    return Spine(tuple(f"L{d}" for d in range(spine_depth)), tuple(codes), tuple(np.zeros(1, np.int64) for _ in codes))
+
+
+@pytest.mark.parametrize("empty", [False, True])
+def test_a_tree_that_is_one_unit_or_none_is_refused(empty: bool) -> None:
+    world = random_world(np.random.default_rng(1), PLAIN, chain(3), empty=0.0)
+    tree = MeasuredSpine.of(world.spine)
+    draws = choices(tree, [(lv, "detailed") for lv in world.spine.levels])
+    lowest = world.truth["L2"] if not empty else Histogram.of(1, PLAIN.cells, *(np.zeros(0, np.int64),) * 3)
+    with pytest.raises(InputError, match="one unit, or none"):
+        trees.of_cells(PLAIN, tree, world.bounds(), lowest, draws, [Estimand("L0", "total")], {})
+
+
+def test_cells_that_nothing_tells_apart_are_refused() -> None:
+    rng = np.random.default_rng(2)
+    world = random_world(rng, PLAIN, random_spine(rng, 4, 3), empty=0.0)
+    tree = MeasuredSpine.of(world.spine)
+    model, _ = both(world, tree, world.bounds(), rng, cells=False)
+    lowest = np.array([pair == ("L3", "detailed") for pair in model.draws.pairs])
+    with pytest.raises(SpecError, match="tells some cells"):
+        model.variances(np.where(lowest, 0.0, 1.0))
+    assert np.isfinite(model.variances(np.where(lowest, 1e-9, 1.0))).all()
+
+
+@pytest.mark.parametrize("known", [None, "L1"])
+def test_a_regular_tree_has_the_closed_form(known: str | None) -> None:
+    """The two models are one where every unit has as many children and may hold whatever others do."""
+    parents = [np.zeros(1, np.int64), np.zeros(2, np.int64), np.repeat(np.arange(2), 3), np.repeat(np.arange(6), 2)]
+    codes = [np.array(["R"])]
+    for parent in parents[1:]:
+        codes.append(np.array([f"{codes[-1][p]}{i:02d}" for i, p in enumerate(parent)]))
+    spine = Spine(tuple(f"L{d}" for d in range(4)), tuple(codes), tuple(parents))
+    rng = np.random.default_rng(3)
+    world = random_world(rng, PLAIN, spine, empty=0.0)
+    tree = MeasuredSpine.of(spine)
+    draws = choices(tree, [(lv, q) for lv in spine.levels for q in MEASURED["plain"]])
+    asked = [Estimand(lv, q) for lv in spine.levels for q in ("age", "total", "detailed")]
+    one = trees.of_structures(PLAIN, tree, world.bounds(known), draws, asked, {})
+    other = Homogeneous.of(PLAIN, spine.levels, (1, 2, 6, 12), draws, asked, 1 if known else -1)
+    p = rng.uniform(0.1, 2, len(draws.pairs))
+    assert np.allclose(one.variances(p), other.variances(p), rtol=1e-11, atol=1e-13)
+    weight = rng.uniform(size=len(asked))
+    assert np.allclose(one.gradient(p, weight)[1], other.gradient(p, weight)[1], rtol=1e-9)
+
+
+def test_areas_where_totals_are_exact_have_no_variance() -> None:
+    rng = np.random.default_rng(4)
+    world = random_world(rng, PLAIN, random_spine(rng, 4, 3), empty=0.0)
+    model, _ = both(world, MeasuredSpine.of(world.spine), world.bounds("L3"), rng, cells=False)
+    p = rng.uniform(0.1, 2, len(model.draws.members))
+    totals = np.array([a.query == "total" for a in model.aims])
+    assert not model.variances(p)[totals].any()
+    assert model.variances(p)[~totals].all()
+    f, h = model.gradient(p, totals.astype(float))
+    assert not f[totals].any()
+    assert not h.any()
