@@ -9,6 +9,7 @@ NAMES = (
     "default_passes",
     "rhode_island",
     "full_information",
+    "margins",
     "area",
     "spines",
     "prior",

@@ -153,7 +153,7 @@ def _solve(task: _Task) -> tuple[Histogram, Certificates]:
         estimate = estimated(family, task.method)
         a = estimate.start - first
         below = _some(task.descendants, a, a + len(family))
-        margins = _margins(family) if task.margins else ()
+        margins = _margins(family) if task.margins else task.method.margins(family)
         rounded, certificate = round_estimate(
             estimate, family.bounds, chain, below, margins=margins, objective=task.objective
         )

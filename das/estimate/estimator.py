@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from das.estimate.family import Family
 from das.model.solution import Certificate
+from das.rounding import Margin
 
 Array = NDArray[np.float64]
 
@@ -30,6 +31,12 @@ class Estimator(Protocol):
         were solved, and how well.
         """
         ...
+
+    def margins(self, family: Family) -> tuple[Margin, ...]:
+        """The queries whose answers rounding keeps as near to the estimate as it can, beside its chain: none, unless it
+        says so."""
+        del family
+        return ()
 
     def part(self, level: str, start: int, stop: int) -> Estimator:
         """What a task carries that estimates units ``start:stop`` of ``level``: itself, unless it knows more."""

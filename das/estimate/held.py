@@ -11,15 +11,18 @@ dwellings and voting age. With what the subtree of child :math:`c` says, :math:`
 with the bounds and totals. Any such :math:`y` has a table of cells below it, :math:`x_{ck} = y_{ca}\,p_k/p_a` for the
 cells :math:`k` of sum :math:`a`, so the last pass can hold the answers of the queries.
 
-*Which.* Holding a margin is right where it is known better than the cells say. To hold it loses what non-negative cells
-say besides; with :math:`V` the variance of the margin given everything, and :math:`U` that of the sum of its cells, the loss
-is a factor :math:`1 + V/U` of the variance. As there, a margin is *precise* if
+*Which.* Holding a margin is right where it is known better than its cells say. To hold it loses what they say besides: with
+:math:`V` the variance of the margin, and :math:`U` that of the sum of its cells, a factor :math:`1 + V/U` of the variance. Not
+to hold it costs the bias. The cells that count for :math:`U` are those that somebody is in: the others are near zero, and
+known to be. So a margin is *precise* if
 
-.. math:: \operatorname{tr}_{K}(C_c) \ge 16 \operatorname{tr}(QC_cQ'),
+.. math:: \operatorname{tr}_{K}(C_c) \ge 8 \operatorname{tr}(QC_cQ'),
 
-with :math:`C_c` given the total, and in :math:`\operatorname{tr}_K` each cell counts as much as it is likely to be occupied
-given what the parent has: that is how many cells the margin is a sum of. This is decided child by child, from public
-variances and the published parent alone.
+with :math:`C_c` given the total; in :math:`\operatorname{tr}_K` a cell counts by how likely it is occupied, given what the
+parent has in it. Then no more than 6 % of a standard error can be lost. (:mod:`das.model.passes` asks for sixteen times, of all
+cells.) Child by child, from public variances and the published parent alone.
+
+Rounding keeps the answers that are held, too (:mod:`das.rounding.prices`).
 """
 
 from __future__ import annotations
@@ -32,11 +35,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from das.estimate.modes import Modes
-from das.model.passes import PRECISE
 from das.model.query import Query
 
 Array = NDArray[np.float64]
 
+#: How many times the variance of a margin its cells must have together.
+PRECISE = 8
 #: The pass is for margins: of more sums than this a child, those of the least precise queries are not held.
 MOST = 64
 #: What is relative to the largest is rounding error.
@@ -45,10 +49,11 @@ _NONE = 1e-10
 
 @dataclass(frozen=True, eq=False)
 class HeldQuery:
-    """A query and the children that hold its answers, ``(children,)``."""
+    """A query, the children that hold its answers, ``(children,)``, and the standard deviation of one of these."""
 
     query: Query
     by: NDArray[np.bool_]
+    deviation: float
 
     def follows(self, other: HeldQuery) -> bool:
         """Whether its answers are sums of those of another, for every child that holds them."""
@@ -66,7 +71,12 @@ def precise(
         variance = np.einsum("m,mij,umji->u", modes.multiplicity, modes.query(q), covariance)
         by = (variance > _NONE * spread) & (spread >= PRECISE * variance)
         if by.any():
-            found.append((float((variance[by] / spread[by]).max()), HeldQuery(q, by)))
+            found.append(
+                (
+                    float((variance[by] / spread[by]).max()),
+                    HeldQuery(q, by, float(np.median(variance[by]) / q.answers) ** 0.5),
+                )
+            )
     held: list[HeldQuery] = []
     for _, one in sorted(found, key=lambda f: f[0]):
         if CellSums.of(modes, [one.query, *(h.query for h in held)], group).size <= MOST:
@@ -135,8 +145,9 @@ class CellSums:
 def _alike(told: Sequence[NDArray[np.intp]], axis: int) -> NDArray[np.intp]:
     """Which places along an axis no array tells apart: a number for each."""
     rows = [np.moveaxis(t, axis, 0).reshape(t.shape[axis], -1) for t in told]
-    alike: NDArray[np.intp] = np.unique(np.hstack(rows), axis=0, return_inverse=True)[1].ravel()
-    return alike
+    number: dict[tuple[bytes, ...], int] = {}
+    keys = [tuple(r[i].tobytes() for r in rows) for i in range(told[0].shape[axis])]
+    return np.array([number.setdefault(key, len(number)) for key in keys], dtype=np.intp)
 
 
 def _indicator(part: NDArray[np.intp]) -> Array:

@@ -27,6 +27,7 @@ from das.estimate.least_squares import LeastSquares, Targets, sum_to
 from das.estimate.modes import Modes
 from das.model.query import Query
 from das.model.solution import Certificate
+from das.rounding import Margin
 
 #: How much of what is known of the total is taken out of the later passes, which hold the totals anyway: nearly
 #: all, or the solver would chase a stiff direction that the constraints have settled (Rhode Island's root then takes
@@ -56,8 +57,18 @@ class Informed(Estimator):
         if family.level not in self.information:
             return answer(self.own, family)
         problem = LeastSquares(family, self.tolerance, self.accuracy)
-        known = self.information[family.level].rows(family.unit - self.start)
-        return _solved(problem, self.modes, known, self.queries[family.level]), problem.certificate
+        return _solved(problem, self.modes, self._alone(family), self.queries[family.level]), problem.certificate
+
+    def margins(self, family: Family) -> tuple[Margin, ...]:
+        """Those that are held."""
+        if family.level not in self.information:
+            return self.own.margins(family)
+        c, _ = posterior(self.modes, self._alone(family))
+        return tuple(Margin(h.query, h.deviation) for h in _held(family, self.modes, c, self.queries[family.level]))
+
+    def _alone(self, family: Family) -> Information:
+        """What the subtrees of the children say, but for known totals: it has an inverse."""
+        return replace(self.information[family.level].rows(family.unit - self.start), total=None)
 
     def part(self, level: str, start: int, stop: int) -> Estimator:
         if level not in self.information:
@@ -66,16 +77,18 @@ class Informed(Estimator):
         return replace(self, information=here, queries={level: self.queries[level]}, start=start)
 
 
-def _solved(problem: LeastSquares, modes: Modes, information: Information, queries: Sequence[Query]) -> Array:
-    """The three passes. A known total is a constraint in each; what is known without it has an inverse."""
-    alone = replace(information, total=None)
+def _solved(problem: LeastSquares, modes: Modes, alone: Information, queries: Sequence[Query]) -> Array:
+    """The three passes. A known total is a constraint in each."""
     c, mu = posterior(modes, alone)
     carried = _totals(problem, modes, c, mu)
-    held = precise(modes, queries, given_total(modes, c), _likely(problem, modes), problem.bounds.group)
-    carried += _margins(problem, modes, held, c, mu, carried)
+    carried += _margins(problem, modes, _held(problem.family, modes, c, queries), c, mu, carried)
     gram, rhs = _objective(modes, alone, c, mu, problem.cell)
     group = problem.bounds.group[problem.cell]
     return problem.solve(gram, rhs, problem.parent, group, problem.rows(problem.cell, carried))
+
+
+def _held(family: Family, modes: Modes, c: Array, queries: Sequence[Query]) -> list[HeldQuery]:
+    return precise(modes, queries, given_total(modes, c), _likely(family, modes), family.bounds.group)
 
 
 def _totals(problem: LeastSquares, modes: Modes, c: Array, mu: Array) -> list[tuple[Query, Array]]:
@@ -90,13 +103,11 @@ def _totals(problem: LeastSquares, modes: Modes, c: Array, mu: Array) -> list[tu
     return [(total, sum_to(x, total.index[problem.cell], 1))]
 
 
-def _likely(problem: LeastSquares, modes: Modes) -> Array:
+def _likely(family: Family, modes: Modes) -> Array:
     """How many cells of each dense level a child is likely to have somebody in, ``(d,)``, if each of the parent's persons is
     in any child alike; at the root, all that are possible."""
-    level = modes.place[problem.cell] // int(np.prod(modes.sizes, dtype=int))
-    likely = None
-    if problem.parent is not None:
-        likely = 1.0 - (1.0 - 1.0 / len(problem.family)) ** problem.parent
+    level = modes.place[family.cell] // int(np.prod(modes.sizes, dtype=int))
+    likely = None if family.parent is None else 1.0 - (1.0 - 1.0 / len(family)) ** family.parent
     return np.bincount(level, weights=likely, minlength=modes.d).astype(float)
 
 

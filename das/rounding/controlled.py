@@ -40,7 +40,8 @@ def round_estimate(
     totals, the child of each and their bounds (with joint totals, of whole parts: ``Bounds.by_part``).
 
     ``margins`` are queries that are no chain, whose sums are kept as near as floors and ceilings allow: those that nest
-    (coarse ones first) join the chain, and the network keeps them; those that cross have prices.
+    (coarse ones first) join the chain, and the network keeps them; those that cross have prices, found in a few rounds beside
+    a chain, and in more where there is none.
 
     ``objective`` ``nearest`` compares with the estimates themselves. ``bureau-2020`` is that of the production
     rounder: every sum of fractional parts is first rounded half to even, and the cells count twice (once as the
@@ -50,6 +51,7 @@ def round_estimate(
     cells = len(bounds.group)
     if not len(estimate.cell):
         return Histogram.of(len(estimate.x), cells, *(np.zeros(0, dtype=np.int64),) * 3), Certificate()
+    few = bool(chain)
     chain, crossing = _nested(estimate.cell, bounds, chain, margins)
     links = _links(estimate.cell, bounds, chain, with_total=below is None)
     drains = None
@@ -65,7 +67,7 @@ def round_estimate(
                               parts=None if joint is None else joint.part, totals=None if joint is None else joint.total,
                               cell_weight=2.0 if bureau else 1.0, integer_targets=bureau, price=price)  # fmt: skip
 
-    solution = priced(rounded_at, estimate.x, estimate.cell, crossing)
+    solution = priced(rounded_at, estimate.x, estimate.cell, crossing, few=few)
     unit, position = np.nonzero(solution.x)
     counts = solution.x[unit, position].astype(np.int64)
     rounded = Histogram.of(len(estimate.x), cells, unit, estimate.cell[position], counts)

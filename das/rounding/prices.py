@@ -29,6 +29,7 @@ from das.model.solution import Solution, Status
 Array = NDArray[np.float64]
 
 ROUNDS = 24  #: at most; each is a network
+FEW = 4  #: beside a chain, which keeps most sums already
 _APART = 1.0  # cells of one fraction turn one after another, not all at one price
 _GOLDEN = (5**0.5 - 1) / 2
 _STEP = 0.8  # of the way, shared by the partitions
@@ -49,10 +50,15 @@ class Margin:
 
 
 def priced(
-    rounded: Callable[[Array | None], Solution], x: Array, cell: NDArray[np.int64], margins: Sequence[Margin]
+    rounded: Callable[[Array | None], Solution],
+    x: Array,
+    cell: NDArray[np.int64],
+    margins: Sequence[Margin],
+    *,
+    few: bool = False,
 ) -> Solution:
     """The best of a few roundings of ``x`` ``(children, cells)`` by what it leaves of the ``margins`` on the cells
-    ``cell``; ``rounded`` gives the rounding at prices ``(children, cells)``."""
+    ``cell``; ``rounded`` gives the rounding at prices ``(children, cells)``; of ``FEW`` where few will do."""
     best = rounded(None)
     if not margins or best.status is not Status.OPTIMAL:
         return best
@@ -64,7 +70,7 @@ def priced(
     apart = _APART * (np.arange(x.size) * _GOLDEN % 1 - 0.5).reshape(x.shape)
     off, least = _off(np.asarray(best.x, dtype=float) - x, parts, margins)
     step, before = _STEP / len(parts), least
-    for _ in range(ROUNDS):
+    for _ in range(FEW if few else ROUNDS):
         if all((np.abs(o) <= m.close).all() for o, m in zip(off, margins, strict=True)):
             break
         for price, o, t in zip(prices, off, turns, strict=True):
