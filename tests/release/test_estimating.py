@@ -112,9 +112,7 @@ def test_a_prior_is_chosen_before_or_after_measuring(world: Callable[..., Path],
     """One release, byte for byte, of a run with it and of one that had none; the numbers are found again, by one worker or by
     two, and a reader finds them. And back again."""
     housed, again = world("housed", "estimation.prior=housing"), tmp_path / "again"
-    from_release.estimate_from(
-        run / "release", again, changes=["estimation.prior=housing", "output.report=true"], workers=2
-    )
+    from_release.estimate_from(run / "release", again, changes=["estimation.prior=housing"], workers=2)
     assert files(again / "release") == files(housed / "release")
     said = json.loads((again / "release" / "prior.json").read_text())
     assert list(said["seen"]) == ["total", "hispanic", "hispanic * cenrace", "detailed"]
@@ -122,9 +120,7 @@ def test_a_prior_is_chosen_before_or_after_measuring(world: Callable[..., Path],
     assert "prior.json" in (again / "release" / "dictionary.csv").read_text()
     done = das("account", "verify", again)
     assert done.exit_code == 0, done.output
-    from_release.estimate_from(
-        housed / "release", tmp_path / "back", changes=["estimation.prior=none", "output.report=false"]
-    )
+    from_release.estimate_from(housed / "release", tmp_path / "back", changes=["estimation.prior=none"])
     assert files(tmp_path / "back" / "release") == files(run / "release")
 
 
