@@ -29,6 +29,7 @@ MADE = "<!-- Below this line the page is made"
 #: What stands for something of the reader's.
 GIVEN = {
     "CONFIG": "pl94-2010", "RUN_DIR": "runs/first", "RUN": "runs/first", "RELEASE": "runs/first/release",
+    "TARGETS": "policy", "N,N,...": "1,52,3221,73057,217740,6500000",
     "PATH": "tiny", "KEY=VALUE": "budget.rho=1", "N": "1", "FILE.svg": "attack.svg", "FILE": "wards.csv", "1/10,1,10": "1", "M": "topdown", "A": "runs/first",
     "B": "again",
 }  # fmt: skip
