@@ -50,8 +50,9 @@ Array = NDArray[np.float64]
 
 #: What the multipliers of limits sum to at first, beside weights that sum to 1.
 _FIRST = 1e-2
-#: Steps without a better certificate before the next ones are halved; and by how much at most.
-_PATIENCE, _SHORTEST = 100, 1 / 16
+#: Steps without a better certificate before the next ones are halved; and how short they become before the search ends: where
+#: only children share their parents' queries the bound need not be reached.
+_PATIENCE, _SHORTEST = 50, 1 / 8
 #: How much of the free part all draws have alike at first.
 _SPREAD = 0.01
 #: What the least share of a draw is on the way, which may yet grow.
@@ -162,7 +163,7 @@ def optimise(
         best = replace(best, bound=bound, steps=number)
         if progress is not None:
             progress(best)
-        if (best.over <= MET and best.gap <= gap) or not search.x.any():
+        if (best.over <= MET and best.gap <= gap) or not search.x.any() or search.step < _SHORTEST:
             break
         search.move(view, best)
         if not possible and search.multiplier.sum() > _DEAR:
@@ -260,7 +261,7 @@ class _Search:
         self.stuck = 0 if width < self.narrowest else self.stuck + 1
         self.narrowest = min(width, self.narrowest)
         if self.stuck > _PATIENCE:
-            self.step, self.stuck = max(self.step / 2, _SHORTEST), 0
+            self.step, self.stuck = self.step / 2, 0
         total = float(self.x.sum())
         some = self.multiplier > 0
         if self.problem.least:  # towards limits that are met on the average
