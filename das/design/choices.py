@@ -102,6 +102,11 @@ class Choices:
         """Which level a class begins at, ``(K, levels)``."""
         return np.array([[level == at for level in self.levels] for at, _ in self.places], dtype=bool)
 
+    @property
+    def apart(self) -> bool:
+        """Whether each class holds the share of its own level alone."""
+        return all(len(held) == 1 for held in self.classes.values())
+
     def _sums(self, rho: Array) -> tuple[Array, Array, Array]:
         """S of each level, Y of each class, and each draw's share of its level."""
         level = np.bincount(self.level, weights=rho, minlength=len(self.levels)).astype(np.float64)

@@ -50,9 +50,10 @@ Array = NDArray[np.float64]
 
 #: What the multipliers of limits sum to at first, beside weights that sum to 1.
 _FIRST = 1e-2
-#: Steps without a better certificate before the next ones are halved; and how short they become before the search ends: where
-#: only children share their parents' queries the bound need not be reached.
-_PATIENCE, _SHORTEST = 50, 1 / 8
+#: Steps without a better certificate before the next ones are halved; and how short they become before the search ends.
+_PATIENCE, _SHORTEST = 100, 1 / 8
+#: How much wider than the gap the worths of draws may differ where they are what ends a search.
+_LEVEL = 5
 #: How much of the free part all draws have alike at first.
 _SPREAD = 0.01
 #: What the least share of a draw is on the way, which may yet grow.
@@ -136,6 +137,7 @@ class _View:
     p: Array
     h: Array
     c: Array
+    m: Array
 
     @property
     def exceeded(self) -> float:
@@ -163,7 +165,7 @@ def optimise(
         best = replace(best, bound=bound, steps=number)
         if progress is not None:
             progress(best)
-        if (best.over <= MET and best.gap <= gap) or not search.x.any() or search.step < _SHORTEST:
+        if (best.over <= MET and (best.gap <= gap or search.level(view) <= _LEVEL * gap)) or search.ended:
             break
         search.move(view, best)
         if not possible and search.multiplier.sum() > _DEAR:
@@ -171,6 +173,12 @@ def optimise(
             possible = True
     assert best is not None
     best = _within(problem, best)
+    if (
+        problem.least
+        and best.value > problem.start.sum()
+        and problem.over(f := problem.variances(problem.start)).max() <= 0
+    ):
+        best = replace(best, rho=problem.start, variances=f, value=float(problem.start.sum()))  # as it is, it is better
     if best.over > MET and not possible:
         _check_possible(problem, steps)
     return best
@@ -226,7 +234,7 @@ class _Search:
         p = draws.precision(rho)
         f, h = self.problem.model.gradient(p, self.problem.weight + self.multiplier)
         h = np.maximum(h, 0.0)  # it is no less, but for rounding
-        return _View(rho, f, self.problem.over(f), p, h, draws.most(h))
+        return _View(rho, f, self.problem.over(f), p, h, draws.most(h), draws.multiplier(rho, h))
 
     def reached(self, view: _View) -> Certified:
         """What this allocation is; for the least total, made just large enough, as far as variances fall with the whole."""
@@ -236,6 +244,18 @@ class _Search:
             rho, f, over = self.problem.kept + self.x * factor, f / factor, 0.0
         price = self.problem.weight + self.multiplier
         return Certified(rho, f, price / price.sum(), self.problem.value(rho, f), -np.inf, over, 0, self.problem.least)
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing is free, or steps no longer help."""
+        return not self.x.any() or self.step < _SHORTEST
+
+    def level(self, view: _View) -> float:
+        """By how much the best draw is worth more than the average one, where only children share their parents' queries:
+        the bound need not be reached there, and this is what a best allocation has in its place."""
+        if self.problem.least or self.problem.model.draws.apart:
+            return np.inf
+        return float(view.m[~self.problem.held].max() * self.x.sum() / (view.m @ self.x)) - 1
 
     def bound(self, view: _View) -> float:
         """What no allocation that meets the limits can be below."""
@@ -266,7 +286,7 @@ class _Search:
         some = self.multiplier > 0
         if self.problem.least:  # towards limits that are met on the average
             total *= float(np.exp(self.multiplier[some] @ view.over[some]))
-        self.x = self.x * self.problem.model.draws.multiplier(view.rho, view.h) ** self.step
+        self.x = self.x * view.m**self.step
         self.x = np.maximum(self.x * (total / self.x.sum()), np.where(self.x > 0, _FAINT * total, 0.0))
         self.multiplier[some] *= np.exp(np.clip(view.over[some], -1.0, 1.0) * self.step * _DUAL)
         most = 1.0 if self.problem.least else _DEAREST
