@@ -13,6 +13,7 @@ NAMES = (
     "area",
     "spines",
     "prior",
+    "best",
     "evaluation",
     "reconstruction",
     "scaling",

@@ -16,6 +16,7 @@ from threadpoolctl import threadpool_limits
 ROOT = Path(__file__).resolve().parent.parent
 CONFIG = ROOT / "configs" / "pl94-2010.toml"
 CONFIG_AREAS = ROOT / "configs" / "pl94-2010-areas.toml"
+CONFIG_BEST = ROOT / "configs" / "pl94-2010-best.toml"
 RHODE_ISLAND = Path("pl94_2010", "ri", "ri2010.pl.zip")
 METRICS = Path("reference", "metrics_20230403_flat.csv.gz")
 

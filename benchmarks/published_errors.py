@@ -87,13 +87,13 @@ def ours(run: WholeRun) -> dict[tuple[str, str], Counts]:
     known, published = upward(true, spine), upward(Confidential(made), spine)
     out: dict[tuple[str, str], Counts] = {}
     for level in dict.fromkeys(c.level for c in COMPARED):
-        a = dict(_counted(known[level].open("to compare errors with the Bureau's")))
-        b = dict(_counted(published[level].open("published")))
+        a = dict(counted(known[level].open("to compare errors with the Bureau's")))
+        b = dict(counted(published[level].open("published")))
         out |= {(level, what): b[what] - a[what] for what in a}
     return out
 
 
-def _counted(h: Histogram) -> Iterator[tuple[str, Counts]]:
+def counted(h: Histogram) -> Iterator[tuple[str, Counts]]:
     """Everything that is compared, of each unit."""
     x = h.answer(PL94.query("votingage * hispanic * cenrace")).reshape(h.units, 2, 2, 63)
     yield "total", x.sum(axis=(1, 2, 3))

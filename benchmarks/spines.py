@@ -16,21 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.common import CONFIG, CONFIG_AREAS, RHODE_ISLAND, Figures, no_data, shared_data
+from benchmarks.published import both, bounds, published
 from das import spec as specification
 from das.engine import Silent, executor
-from das.estimate.descent import full_information, topdown
-from das.estimate.passes import Passes
-from das.estimate.pooled import Pooled
 from das.jobs.area_planning import linear
 from das.model.histogram import Histogram
-from das.model.ledger import Ledger
-from das.model.level_bounds import LevelBounds
-from das.model.measurement import Measurements
-from das.noise import entropy
-from das.release.post import bounds_of
 from das.spec import RunSpec
 from das.stages import Stages
-from das.truth.measure import measure
 from das.truth.preparation import Prepared, prepare
 
 #: By name the configuration and what is changed in it.
@@ -76,28 +68,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _run(spec: RunSpec, prepared: Prepared, seed: int, method: str, pool: Executor) -> Errors:
-    spec = spec.on(prepared.trees)
-    u, tree = spec.persons, prepared.trees[spec.persons.name]
-    ledger, source = Ledger(u.plan.cost, paths=u.plan.paths), entropy.seeded(seed)
-    noisy = Measurements.of(
-        m for level, h in prepared.measured[u.name].items()
-        for m in measure(h, level, u.name, u.schema, tree, u.plan, source.of(level), ledger)
-    )  # fmt: skip
-    passes, bounds = Passes(u.passes, spec.after.tolerance), _bounds(spec, prepared)
-    if method == "full-information":
-        out = full_information(noisy, tree.spine, bounds, u, passes, pool)
-    else:
-        pooled = Pooled.of(noisy, tree.spine, bounds, u.schema, tree.measured)
-        out = topdown(pooled, tree.spine, bounds, u, passes, pool)
-    lowest = tree.published(out.histograms[tree.spine.levels[-1]], len(prepared.spine.codes[-1]))
-    return dict(_errors(prepared, u.name, lowest))
-
-
-def _bounds(spec: RunSpec, prepared: Prepared) -> dict[str, LevelBounds]:
-    u, spine = spec.persons, prepared.trees[spec.persons.name].spine
-    known = {level: {c.name: (c.sign, c.bound) for c in prepared.constraints[u.name] if c.level == level}
-             for level in spine.levels}  # fmt: skip
-    return bounds_of(u.schema, spine, known)
+    estimation = spec.estimation.model_copy(update={"method": method})
+    changed = spec.model_copy(update={"estimation": estimation})
+    changed.__dict__.pop("after", None)
+    return dict(_errors(prepared, spec.persons.name, published(changed, prepared, seed, pool)))
 
 
 def _theory(spec: RunSpec, prepared: Prepared) -> Iterator[tuple[tuple[str, str], float]]:
@@ -110,7 +84,7 @@ def _theory(spec: RunSpec, prepared: Prepared) -> Iterator[tuple[tuple[str, str]
     places |= {a.kind: (a.area, a.unit) for a in prepared.areas}
     for kind, (area, unit) in places.items():
         there = at[unit] >= 0
-        found = linear(spec.persons, tree, _bounds(spec, prepared), area[there], at[unit[there]], int(area.max()) + 1)
+        found = linear(spec.persons, tree, bounds(spec, prepared), area[there], at[unit[there]], int(area.max()) + 1)
         for method, deviation in zip(METHODS, found, strict=True):
             yield (method, kind), float(np.sqrt(np.mean(deviation**2)))
 
@@ -118,12 +92,8 @@ def _theory(spec: RunSpec, prepared: Prepared) -> Iterator[tuple[tuple[str, str]
 def _errors(
     prepared: Prepared, universe: str, lowest: Histogram
 ) -> Iterator[tuple[tuple[str, str], NDArray[np.int64]]]:
-    bottom, levels = prepared.spine.levels[-1], lowest.upward(prepared.spine)
-    true = {lv: h.open("to hold published counts against it") for lv, h in prepared.truth[universe].items()}
-    kinds = {level: (true[level], h) for level, h in levels.items()}
-    kinds |= {a.kind: (a.histogram(true[bottom]), a.histogram(lowest)) for a in prepared.areas}
     schema = specification.parse(CONFIG.read_text(encoding="utf-8"), where=str(CONFIG)).persons.schema
-    for kind, (a, b) in kinds.items():
+    for kind, a, b in both(prepared, universe, lowest):
         for name, (query, answer) in STATISTICS.items():
             yield (kind, name), (b.answer(schema.query(query)) - a.answer(schema.query(query)))[:, answer]
 
