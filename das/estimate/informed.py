@@ -60,9 +60,13 @@ class Informed(Estimator):
         return _solved(problem, self.modes, self._alone(family), self.queries[family.level]), problem.certificate
 
     def margins(self, family: Family) -> tuple[Margin, ...]:
-        """Those that are held."""
+        """Those that are held: of an only child, which is its parent, none."""
         if family.level not in self.information:
             return self.own.margins(family)
+        able = family.able
+        if able.sum() < (1 if family.parent is None else 2):
+            return ()
+        family = family.some(able)
         c, _ = posterior(self.modes, self._alone(family))
         return tuple(Margin(h.query, h.deviation) for h in _held(family, self.modes, c, self.queries[family.level]))
 
