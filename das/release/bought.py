@@ -15,6 +15,7 @@ from das.design import trees
 from das.design.choices import Choices, LevelQuery
 from das.design.goal import idle
 from das.design.model import Estimand
+from das.errors import UserError
 from das.estimate.modes import Modes
 from das.model.universe import Planned, Universe
 from das.release.post import Opened
@@ -34,23 +35,21 @@ class Bought:
 
 
 def bought(release: Opened, u: Universe) -> Mapping[LevelQuery, Bought]:
-    """Of all that was measured; empty where it takes too long, or where the lowest level has no query that tells every cell
-    apart."""
+    """Of all that was measured; empty where it takes too long, or where the measurements do not tell every cell apart."""
     tree = release.tree(u)
     if not (tree.alike or all(n.mechanism.currency == "rho" for n in u.noise)):  # shares of chains add up in rho alone
         return {}
     noise = u.plan.plain if isinstance(u, Planned) else u.noise
     pairs = tuple((n.level, n.query) for n in noise)
-    lowest = tree.spine.levels[-1]
-    told = any(level == lowest and u.schema.query(q).answers == u.schema.cells for level, q in pairs)
-    if not told or not _quick(u, [tree.spine.units(level) for level in tree.spine.levels], pairs):
+    if not _quick(u, [tree.spine.units(level) for level in tree.spine.levels], pairs):
         return {}
-    draws = Choices.over(pairs, tree)
-    model = trees.of_structures(
-        u.schema, tree, release.bounds(u), draws, [Estimand(level, q) for level, q in pairs], {}
-    )
-    precision = np.array([1 / n.variance for n in noise])
-    f = model.variances(draws.precision(precision))
+    draws, precision = Choices.over(pairs, tree), np.array([1 / n.variance for n in noise])
+    aims = [Estimand(level, q) for level, q in pairs]
+    try:
+        model = trees.of_structures(u.schema, tree, release.bounds(u), draws, aims, {})
+        f = model.variances(draws.precision(precision))
+    except UserError:  # nothing tells some cells apart; or the tree is one unit
+        return {}
     spare = idle(model, precision, f)
     return {pair: Bought(float(np.sqrt(v)), bool(no)) for pair, v, no in zip(pairs, f, spare, strict=True)}
 
@@ -58,4 +57,4 @@ def bought(release: Opened, u: Universe) -> Mapping[LevelQuery, Bought]:
 def _quick(u: Universe, units: list[int], pairs: tuple[LevelQuery, ...]) -> bool:
     modes = Modes.of(u.schema, [u.schema.query(q) for q in dict.fromkeys(q for _, q in pairs)])
     above = sum(units[:-1])
-    return units[-1] > 1 and above + units[-1] <= UNITS and above * len(modes.kinds) * modes.d**3 <= WORK
+    return above + units[-1] <= UNITS and above * len(modes.kinds) * modes.d**3 <= WORK
