@@ -14,6 +14,7 @@ from click.testing import CliRunner
 import das
 from das.cli import main
 from das.spec import RunSpec, parse
+from das.spec.targets import AreaTarget, LevelTarget, TargetsFile, read_targets
 from docs import docstrings, reference
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -84,6 +85,15 @@ def test_a_key_without_a_note_is_noticed() -> None:
         "not private"
         in reference.notes(type(parse((ROOT / "configs" / "1940.toml").read_text(), where="test").run))["seed"]
     )
+
+
+def test_the_file_of_targets_that_is_printed_has_every_key_and_is_read() -> None:
+    text = (ROOT / "docs" / "strategy.md").read_text(encoding="utf-8")
+    block = re.findall(r"```toml\n(.*?)```", text, re.DOTALL)[0]
+    found = read_targets(block, where="docs")
+    assert (len(found.target), len(found.area), found.objective) == (3, 1, "best")
+    written = set(re.findall(r"^\[*(\w+)", block, re.MULTILINE))
+    assert {*TargetsFile.model_fields, *LevelTarget.model_fields, *AreaTarget.model_fields} <= written
 
 
 # --- commands --------------------------------------------------------------------------------------------------
