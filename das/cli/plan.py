@@ -109,6 +109,8 @@ def plan(
         raise UserError(error.what, where="--universe", remedy=error.remedy) from None
     if targets is not None:
         _apart("--optimise", {"--margin": margins, "--add": added, "--areas": listed, "--coverage": coverage})
+        if chosen not in (None, OPTIMUM):
+            raise UserError(f"there is no plan {chosen!r} here", where="--toml", remedy=f"the only one is {OPTIMUM}")
         show_optimum(
             spec, asked, Asked(targets, units, paths, like, keep, rho, least, spare), chosen is not None, as_json
         )

@@ -36,30 +36,31 @@ LevelQuery = tuple[str, str]
 
 @dataclass(frozen=True)
 class Choices:
-    """``pairs`` ``(J,)``: level and query of each draw, level by level, root first. ``classes``: of each level and class of
+    r"""``pairs`` ``(J,)``: level and query of each draw, level by level, root first. ``classes``: of each level and class of
     units that is measured the levels whose shares it holds, its own among them (:func:`das.model.chains.classes`).
-    Class draws ``(I,)`` are those of each class in turn."""
+    Class draws ``(I,)`` are those of each class in turn. ``each``: the precision that one rho buys, :math:`1/\sigma^2`: 1
+    where records are replaced, 2 where they are added or removed; p and what follows from it is that many times as much."""
 
     pairs: tuple[LevelQuery, ...]
     classes: Mapping[LevelQuery, tuple[str, ...]]
+    each: float = 1.0
 
     @staticmethod
-    def alike(pairs: Sequence[LevelQuery], unit_class: str) -> Choices:
+    def alike(pairs: Sequence[LevelQuery], unit_class: str, each: float = 1.0) -> Choices:
         """All units of a level in one class."""
         levels = dict.fromkeys(level for level, _ in pairs)
-        return Choices(tuple(pairs), {(level, unit_class): (level,) for level in levels})
+        return Choices(tuple(pairs), {(level, unit_class): (level,) for level in levels}, each)
 
     @staticmethod
-    def over(pairs: Sequence[LevelQuery], tree: MeasuredSpine) -> Choices:
+    def over(pairs: Sequence[LevelQuery], tree: MeasuredSpine, each: float = 1.0) -> Choices:
         """Of the units of a tree, in the classes that it has."""
         levels = tree.spine.levels
         if tree.alike:
-            return Choices.alike(pairs, ALL)
+            return Choices.alike(pairs, ALL, each)
         if not tree.shares:  # another publisher's
-            return Choices.alike(pairs, chains.MEASURED)
-        return Choices(
-            tuple(pairs), {place: some for place, some in chains.classes(levels, tree.paths).items() if some}
-        )
+            return Choices.alike(pairs, chains.MEASURED, each)
+        held = {place: some for place, some in chains.classes(levels, tree.paths).items() if some}
+        return Choices(tuple(pairs), held, each)
 
     @cached_property
     def levels(self) -> tuple[str, ...]:
@@ -107,6 +108,12 @@ class Choices:
         """Whether each class holds the share of its own level alone."""
         return all(len(held) == 1 for held in self.classes.values())
 
+    @cached_property
+    def lowest(self) -> tuple[str, ...]:
+        """The levels that some lowest units are measured at, root first: their own, and those of chains that end with it."""
+        ends = {place[0] for place in self.places if self.levels[-1] in self.classes[place]}
+        return tuple(level for level in self.levels if level in ends)
+
     def _sums(self, rho: Array) -> tuple[Array, Array, Array]:
         """S of each level, Y of each class, and each draw's share of its level."""
         level = np.bincount(self.level, weights=rho, minlength=len(self.levels)).astype(np.float64)
@@ -116,11 +123,12 @@ class Choices:
     def precision(self, rho: Array) -> Array:
         """p of each class draw, ``(I,)``."""
         _, of_class, share = self._sums(rho)
-        return of_class[self.of_class] * share[self.of_pair]
+        return self.each * of_class[self.of_class] * share[self.of_pair]
 
     def multiplier(self, rho: Array, h: Array) -> Array:
         """m of each draw, ``(J,)``."""
         _, of_class, share = self._sums(rho)
+        h = self.each * h
         deserved = self._holds.T @ np.bincount(
             self.of_class, weights=h * share[self.of_pair], minlength=len(self.places)
         )
@@ -130,6 +138,7 @@ class Choices:
 
     def most(self, h: Array) -> Array:
         """c of each draw, ``(J,)``."""
+        h = self.each * h
         best = np.zeros(len(self.places))
         np.maximum.at(best, self.of_class, h)
         others = (self._holds & ~self._own).T @ best

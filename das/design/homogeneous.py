@@ -35,7 +35,7 @@ from das.model.schema import Schema
 
 Array = NDArray[np.float64]
 #: What is below this is rounding error, in sums relative to that of the absolute values.
-_NONE = 1e-11
+_NONE = 1e-13
 
 
 @dataclass(frozen=True, eq=False)

@@ -57,7 +57,7 @@ _LEVEL = 5
 #: How much of the free part all draws have alike at first.
 _SPREAD = 0.01
 #: What the least share of a draw is on the way, which may yet grow.
-_FAINT = 1e-10
+_FAINT = 1e-8
 #: By how much, in logs, a limit may be exceeded before exact shares are made, which are brought within it.
 MET = 1e-3
 #: What the multipliers sum to where limits look as if nothing met them; and at most.
@@ -126,6 +126,11 @@ class Certified:
         """By how much the geometric mean of the variances, or the total, could be less at most, relatively."""
         return 1 - self.bound / self.value if self.least else float(-np.expm1(min(self.bound - self.value, _MANY)))
 
+    @property
+    def rank(self) -> tuple[float, float]:
+        """The less, the better: of two that meet the limits what is minimised, with what it takes to meet them quite."""
+        return max(self.over, MET), self.value * float(np.exp(self.over)) if self.least else self.value
+
 
 @dataclass(frozen=True, eq=False)
 class _View:
@@ -160,12 +165,13 @@ def optimise(
         view = search.look()
         bound = max(bound, search.bound(view))
         here = search.reached(view)
-        if best is None or (max(here.over, MET), here.value) < (max(best.over, MET), best.value):
+        if best is None or here.rank < best.rank:
             best = here
         best = replace(best, bound=bound, steps=number)
         if progress is not None:
             progress(best)
-        if (best.over <= MET and (best.gap <= gap or search.level(view) <= _LEVEL * gap)) or search.ended:
+        missed = best.over if problem.least else 0.0  # it is yet to be made up for
+        if (best.over <= MET and (best.gap + missed <= gap or search.level(view) <= _LEVEL * gap)) or search.ended:
             break
         search.move(view, best)
         if not possible and search.multiplier.sum() > _DEAR:
@@ -186,15 +192,21 @@ def optimise(
 
 def _within(problem: Problem, found: Certified) -> Certified:
     """For the least total: just as much more as the limits need."""
-    for _ in range(20):
+    for i in range(20):
         if not problem.least or found.over <= 1e-9:
             break
-        rho = problem.kept + (found.rho - problem.kept) * float(np.exp(found.over))
+        rho = problem.kept + (found.rho - problem.kept) * enlarged(found.over, i)
         f = problem.variances(rho)
         found = replace(
             found, rho=rho, variances=f, value=float(rho.sum()), over=max(float(problem.over(f).max()), 0.0)
         )
     return found
+
+
+def enlarged(over: float, tries: int) -> float:
+    """How much more of a free part brings what is ``over`` within its limit: as much, where all of it is free, and twice as
+    much at every try."""
+    return float(np.exp(min(over * 2**tries, 1.0)))
 
 
 def _check_possible(problem: Problem, steps: int) -> None:
@@ -204,7 +216,7 @@ def _check_possible(problem: Problem, steps: int) -> None:
     if least.bound > total * (1 + MET):
         worst = problem.model.aims[int(np.argmax(least.price))]
         raise SpecError(f"no allocation of rho = {total:.4g} meets these limits: they need {least.bound:.4g} at least, most "
-                        f"of it for {worst}", where="guard", remedy="loosen them, or allow more rho")  # fmt: skip
+                        f"of it for {worst}", where="targets", remedy="loosen them, or allow more rho")  # fmt: skip
 
 
 @dataclass
@@ -237,9 +249,10 @@ class _Search:
         return _View(rho, f, self.problem.over(f), p, h, draws.most(h), draws.multiplier(rho, h))
 
     def reached(self, view: _View) -> Certified:
-        """What this allocation is; for the least total, made just large enough, as far as variances fall with the whole."""
+        """What this allocation is; for the least total, made just large enough, where variances fall with the whole: a part
+        that stays does not grow with it."""
         rho, f, over = view.rho, view.f, view.exceeded
-        if self.problem.least:
+        if self.problem.least and (not over or not self.problem.kept.any()):
             factor = float(np.exp(view.over.max()))
             rho, f, over = self.problem.kept + self.x * factor, f / factor, 0.0
         price = self.problem.weight + self.multiplier
@@ -282,12 +295,13 @@ class _Search:
         self.narrowest = min(width, self.narrowest)
         if self.stuck > _PATIENCE:
             self.step, self.stuck = self.step / 2, 0
-        total = float(self.x.sum())
+        total = float((self.problem.start - self.problem.kept).sum())
         some = self.multiplier > 0
         if self.problem.least:  # towards limits that are met on the average
-            total *= float(np.exp(self.multiplier[some] @ view.over[some]))
+            total = float(self.x.sum() * np.exp(self.multiplier[some] @ view.over[some]))
+        least = np.where(self.x > 0, _FAINT * total, 0.0)
         self.x = self.x * view.m**self.step
-        self.x = np.maximum(self.x * (total / self.x.sum()), np.where(self.x > 0, _FAINT * total, 0.0))
+        self.x = np.maximum(self.x * (total / self.x.sum()), least)
         self.multiplier[some] *= np.exp(np.clip(view.over[some], -1.0, 1.0) * self.step * _DUAL)
         most = 1.0 if self.problem.least else _DEAREST
         if self.problem.least or self.multiplier.sum() > most:

@@ -42,8 +42,8 @@ from das.estimate.information import RESIDUAL
 from das.model.schema import Schema
 
 Array = NDArray[np.float64]
-#: What is below this is rounding error, in eigenvalues and variances relative to the largest.
-_NONE = 1e-10
+#: What is below this is rounding error, in eigenvalues relative to the largest, and in variances to the sum of what they are made of.
+_NONE, _LITTLE = 1e-10, 1e-13
 
 
 @dataclass(frozen=True, eq=False)
@@ -287,7 +287,7 @@ class Recursion:
                 value, size = (x[here, query].sum() for x in by_area[a.place])
             else:
                 value, size = (x[self.levels.index(a.place), query] for x in (by_level, most))
-            out[i] = value if value > _NONE * size else 0.0
+            out[i] = value if value > _LITTLE * size else 0.0
         return out * self._share
 
     def _by(

@@ -22,7 +22,7 @@ from das.design.choices import Choices, LevelQuery
 from das.design.goal import Goal, Wish, idle
 from das.design.homogeneous import Homogeneous
 from das.design.model import Estimand, Model
-from das.design.optimise import MET, Certified, Problem, optimise
+from das.design.optimise import MET, Certified, Problem, enlarged, optimise
 from das.engine import Progress
 from das.errors import InputError, UserError
 from das.files.microdata import reading as microdata
@@ -42,6 +42,8 @@ Array = NDArray[np.float64]
 GAPS = {"numbers": (2e-4, 3000), "tree": (1e-3, 1500), "cells": (2e-2, 60)}
 #: Of a class of population fewer areas than this say nothing.
 _FEW = 1
+#: More than the inhabitants of any country.
+MOST_UNITS = 10**10
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,7 +118,9 @@ def of_units(spec: RunSpec, u: Planned, units: Sequence[int]) -> Ground:
         raise UserError("these units do not nest", where=where,
                         remedy="begin with 1, and give no level fewer units than the one above it")  # fmt: skip
     known = -1 if u.exact.total is None else levels.index(u.exact.total)
-    draws = Choices.alike(_pairs(u.plan), ALL)
+    if units[-1] > MOST_UNITS:
+        raise UserError(f"{units[-1]:,} units", where=where, remedy=f"give no more than {MOST_UNITS:,}")
+    draws = Choices.alike(_pairs(u.plan), ALL, _each(u.plan))
     text = ", ".join(f"{n:,} {level}" for n, level in zip(units, levels, strict=True))
 
     def model(aims: Sequence[Estimand]) -> Model:
@@ -136,14 +140,16 @@ def of_units(spec: RunSpec, u: Planned, units: Sequence[int]) -> Ground:
 
 
 def of_data(spec: RunSpec, universe: str, paths: Sequence[Path], progress: Progress) -> Ground:
-    """The real tree and structures of an input."""
+    """The real tree of an input, and what is published exactly of its structures: which blocks have a housing unit and which
+    types of facilities. The readers take facilities to be where somebody lives in them, so of an input without its persons
+    these are not there; nothing else of the persons enters, and with facilities as they are the plan is the same without them."""
     world = PublicTree.read(spec, paths, progress)
     found = world.trees(spec)
     u, tree = spec.on(found).universe(universe), found[universe]
     bounds = world.bounds(u, tree)
     files = [Path(p) for p in (paths or spec.data.path)]
-    made = (f"the blocks and structures of {', '.join(p.name for p in files)} (blocks {_digest(world)})",)
-    return _of_tree("tree", u, tree, bounds, world.areas(), made)
+    made = (f"the blocks and structures of {', '.join(p.name for p in files)} (blocks {_digest(tree, bounds)})",)
+    return _of_tree(spec.universe(universe), tree, bounds, world.areas(), made)
 
 
 def of_release(spec: RunSpec, universe: str, release: Opened) -> Ground:
@@ -159,7 +165,7 @@ def of_release(spec: RunSpec, universe: str, release: Opened) -> Ground:
     published = microdata.read(release.folder / "microdata" / held.kind.folder, held, release.spine.codes[-1])
     areas = {a.kind: a for a in release.areas()}
     made = (f"the release {release.after.name!r} (specification {release.run.run.name})",)
-    ground = _of_tree("tree", u, tree, bounds, areas, made)
+    ground = _of_tree(spec.universe(universe), tree, bounds, areas, made)
     lowest = tree.of_published(published)
     population = {k: np.bincount(a.area, weights=_people(published)[a.unit], minlength=len(a)).astype(np.int64)
                   for k, a in areas.items()}  # fmt: skip
@@ -176,25 +182,29 @@ def _people(published: Histogram) -> NDArray[np.int64]:
 
 
 def _of_tree(
-    kind: str, u: Planned, tree: MeasuredSpine, bounds: Mapping[str, LevelBounds], areas: Mapping[str, Areas],
+    u: Planned,
+    tree: MeasuredSpine,
+    bounds: Mapping[str, LevelBounds],
+    areas: Mapping[str, Areas],
     made: tuple[str, ...],
-) -> Ground:  # fmt: skip
-    draws = Choices.over(_pairs(u.plan), tree)
+) -> Ground:
+    """``u`` as the configuration has it, of no tree: its plan has the draws of every level."""
+    draws = Choices.over(_pairs(u.plan), tree, _each(u.plan))
     says = f"the real tree: {', '.join(f'{len(c):,} {level}' for level, c in zip(tree.spine.levels, tree.spine.codes, strict=True))}"
 
     def model(aims: Sequence[Estimand]) -> Model:
         return trees.of_structures(u.schema, tree, bounds, draws, aims, areas)
 
-    return Ground(kind, says, made, draws, areas, None, model)
+    return Ground("tree", says, made, draws, areas, None, model)
 
 
-def _digest(world: PublicTree) -> str:
-    """SHA-256 of the tree and its structures, shortened."""
+def _digest(tree: MeasuredSpine, bounds: Mapping[str, LevelBounds]) -> str:
+    """SHA-256 of the tree and of who may be where, shortened: of nothing that is not published exactly."""
     found = hashlib.sha256()
-    for codes in world.spine.codes:
+    for codes in tree.spine.codes:
         found.update(np.ascontiguousarray(codes).tobytes())
-    if world.blocks.structures is not None:
-        found.update(np.ascontiguousarray(world.blocks.structures[np.argsort(world.unit, kind="stable")]).tobytes())
+    limits = bounds[tree.spine.levels[-1]].limits
+    found.update(np.packbits(limits.upper > 0, axis=1)[limits.row].tobytes())
     return found.hexdigest()[:16]
 
 
@@ -209,6 +219,11 @@ def _pairs(plan: Plan) -> tuple[LevelQuery, ...]:
     return tuple((d.level, d.query) for d in plan.plain)
 
 
+def _each(plan: Plan) -> float:
+    """The precision that one rho buys."""
+    return 1 / float(plan.mechanism.parameter(Fraction(1), plan.neighbours.sensitivity))
+
+
 def optimum(
     u: Planned, goal: Goal, ground: Ground, rho: Fraction | None = None, told: Callable[[Certified], None] | None = None
 ) -> Optimum:
@@ -218,7 +233,7 @@ def optimum(
         UserError: a target that nothing reaches, limits that contradict the total, a kind of areas that there is not.
     """
     plan = u.plan
-    _check_detailed(u, ground.draws.pairs)
+    _check_detailed(u, ground.draws)
     goal = replace(goal, wishes=tuple(_with_areas(w, ground) for w in goal.wishes))
     model = ground.model(goal.aims(ground.draws.pairs))
     costs = {(d.level, d.query): d.cost for d in plan.plain}
@@ -228,16 +243,23 @@ def optimum(
     gap, steps = GAPS[ground.kind]
     found = optimise(problem, gap, steps, told)
     if problem.limited.any():  # small draws are dropped, which the others make up for
-        found = replace(optimise(_trimmed(problem, found), gap, steps, told), bound=found.bound)
+        found = replace(optimise(_trimmed(u, problem, found), gap, steps, told), bound=found.bound)
     chosen = _chosen(u, problem, found, costs, plan.cost if rho is None else rho)
     return _described(goal, ground, problem, found, plan, repriced(plan, chosen))
 
 
-def _check_detailed(u: Planned, pairs: Sequence[LevelQuery]) -> None:
-    lowest = pairs[-1][0]
-    if not any(level == lowest and u.schema.query(q).answers == u.schema.cells for level, q in pairs):
-        raise UserError("no query tells every cell apart", where=f"budget.queries.{lowest}",
-                        remedy="measure 'detailed' there: without it nothing tells some cells of any level")  # fmt: skip
+def _check_detailed(u: Planned, draws: Choices) -> None:
+    for level in draws.lowest:
+        if not any(at == level for at, _ in _telling(u, draws)):
+            raise UserError("no query tells every cell apart", where=f"budget.queries.{level}",
+                            remedy="measure 'detailed' there: without it nothing tells some cells of any level")  # fmt: skip
+
+
+def _telling(u: Planned, draws: Choices) -> list[LevelQuery]:
+    """What tells every cell of the lowest units apart, of all levels that these are measured at."""
+    return [
+        (level, q) for level, q in draws.pairs if level in draws.lowest and u.schema.query(q).answers == u.schema.cells
+    ]
 
 
 def _precisions(costs: Mapping[LevelQuery, Fraction], draws: Choices) -> Array:
@@ -266,10 +288,12 @@ def _with_areas(wish: Wish, ground: Ground) -> Wish:
     return replace(wish, aim=replace(aim, some=tuple(some.tolist())))
 
 
-def _trimmed(problem: Problem, found: Certified) -> Problem:
-    """Without the draws that are too small for a share of their own."""
+def _trimmed(u: Planned, problem: Problem, found: Certified) -> Problem:
+    """Without the draws that are too small for a share of their own, and may be dropped."""
     x = found.rho - problem.kept
+    needed = _telling(u, problem.model.draws)
     small = (x < x.sum() * exact.FLOOR / exact.DENOMINATOR) & (x < x.max())
+    small &= np.array([pair not in needed for pair in problem.model.draws.pairs])
     return replace(problem, held=problem.held | small, start=problem.kept + np.where(small, 0.0, x))
 
 
@@ -280,26 +304,26 @@ def _chosen(
     pairs = problem.model.draws.pairs
     kept = {pair: now[pair] for pair, k in zip(pairs, problem.kept, strict=True) if k > 0}
     x = {pair: float(r - k) for pair, r, k in zip(pairs, found.rho, problem.kept, strict=True)}
-    split = exact.shares(x, _never_dropped(u, pairs, x, kept))
+    split = exact.shares(x, _never_dropped(u, problem.model.draws, x, kept))
     free = total - sum(kept.values(), Fraction(0))
     if problem.least:
         free = exact.rounded_up(sum(x.values()))
-    for _ in range(30):
+    for i in range(30):
         chosen = {pair: kept.get(pair, Fraction(0)) + free * split.get(pair, Fraction(0)) for pair in pairs}
         over = float(problem.over(problem.variances(_precisions(chosen, problem.model.draws))).max())
         if not problem.least or over <= 0:
             break
-        free = exact.rounded_up(float(free) * float(np.exp(over)))
+        free = exact.rounded_up(float(free) * enlarged(over, i))
     return {pair: cost for pair, cost in chosen.items() if cost}
 
 
 def _never_dropped(
-    u: Planned, pairs: Sequence[LevelQuery], x: Mapping[LevelQuery, float], kept: Mapping[LevelQuery, Fraction]
+    u: Planned, draws: Choices, x: Mapping[LevelQuery, float], kept: Mapping[LevelQuery, Fraction]
 ) -> list[LevelQuery]:
-    """What tells every cell apart at the lowest level; and of each level the largest draw, so that it has one."""
-    out = [pair for pair in pairs if pair[0] == pairs[-1][0] and u.schema.query(pair[1]).answers == u.schema.cells]
-    for level in dict.fromkeys(level for level, _ in pairs):
-        here = [pair for pair in pairs if pair[0] == level]
+    """What tells every cell of the lowest units apart; and of each level the largest draw, so that it has one."""
+    out = _telling(u, draws)
+    for level in draws.levels:
+        here = [pair for pair in draws.pairs if pair[0] == level]
         if not any(pair in kept for pair in here):
             out.append(max(here, key=lambda pair: x[pair]))
     return [pair for pair in dict.fromkeys(out) if pair not in kept]

@@ -34,6 +34,8 @@ class WishPart(Part):
     def _one_limit(self) -> WishPart:
         if sum(v is not None for v in (self.margin, self.sd, self.ratio)) > 1:
             raise ValueError("a target has one of margin, sd and ratio")
+        if self.margin is None and "coverage" in self.model_fields_set:
+            raise ValueError("coverage is that of a margin")
         return self
 
     def wish(self, aim: Estimand) -> Wish:
@@ -54,6 +56,12 @@ class AreaTarget(WishPart):
 
     kind: str
     population: tuple[int, int] | None = None
+
+    @model_validator(mode="after")
+    def _a_class(self) -> AreaTarget:
+        if self.population is not None and not 0 <= self.population[0] <= self.population[1]:
+            raise ValueError("population is the least and the most of a class, such as [200, 500]")
+        return self
 
 
 class TargetsFile(Part):
