@@ -13,6 +13,7 @@ NAMES = (
     "area",
     "spines",
     "prior",
+    "strategy",
     "best",
     "evaluation",
     "reconstruction",
