@@ -17,7 +17,7 @@ from time import process_time
 import numpy as np
 
 from benchmarks.common import CONFIG, RHODE_ISLAND, Figures, no_data, shared_data
-from benchmarks.spines import _bounds
+from benchmarks.published import bounds as bounds_of_units
 from das import spec as specification
 from das.engine import Silent
 from das.estimate.collapse import collapse
@@ -79,7 +79,7 @@ def _run(spec: RunSpec, prepared: Prepared, seed: int) -> tuple[Squares, dict[bo
         m for level, h in prepared.measured[u.name].items()
         for m in measure(h, level, u.name, u.schema, tree, u.plan, source.of(level), ledger)
     )  # fmt: skip
-    bounds = _bounds(spec, prepared)
+    bounds = bounds_of_units(spec, prepared)
     began = process_time()
     known = collapse(noisy, tree.spine, bounds, u)
     up = process_time() - began

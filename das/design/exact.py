@@ -15,22 +15,24 @@ from numpy.typing import NDArray
 from das.design.choices import LevelQuery
 
 #: Shares of what is free are multiples of 1/DENOMINATOR.
-DENOMINATOR = 10**6
+DENOMINATOR = 10**7
 #: A share below this many of them is dropped: less noise to draw, and nothing is lost.
-FLOOR = 100
+FLOOR = 1000
 #: Significant digits of a total that was found.
 DIGITS = 6
 
 
-def shares(x: Mapping[LevelQuery, float], never_dropped: Collection[LevelQuery]) -> dict[LevelQuery, Fraction]:
-    """Shares that sum to exactly 1, by largest remainders; of draws ``never_dropped`` at least ``FLOOR`` units.
+def shares(
+    x: Mapping[LevelQuery, float], never_dropped: Collection[LevelQuery], floor: int = FLOOR
+) -> dict[LevelQuery, Fraction]:
+    """Shares that sum to exactly 1, by largest remainders; of draws ``never_dropped`` at least ``floor`` units.
 
     >>> shares({("A", "total"): 2.0, ("A", "detailed"): 1.0, ("B", "detailed"): 1e-9}, [("B", "detailed")])
-    {('A', 'total'): Fraction(1333, 2000), ('A', 'detailed'): Fraction(1333, 4000), ('B', 'detailed'): Fraction(1, 10000)}
+    {('A', 'total'): Fraction(3333, 5000), ('A', 'detailed'): Fraction(3333, 10000), ('B', 'detailed'): Fraction(1, 10000)}
     """
     total = sum(x.values())
-    kept = {pair: v for pair, v in x.items() if v >= total * FLOOR / DENOMINATOR or pair in never_dropped}
-    least = {pair: FLOOR if pair in never_dropped else 0 for pair in kept}
+    kept = {pair: v for pair, v in x.items() if v >= total * floor / DENOMINATOR or pair in never_dropped}
+    least = {pair: floor if pair in never_dropped else 0 for pair in kept}
     free = DENOMINATOR - sum(least.values())
     above: NDArray[np.float64] = np.array([max(v / total * DENOMINATOR - least[pair], 0.0) for pair, v in kept.items()])
     above *= free / above.sum()
@@ -47,7 +49,7 @@ def rounded_up(value: float | Fraction) -> Fraction:
     """To ``DIGITS`` significant digits, towards more budget.
 
     >>> rounded_up(1.65432189)
-    Fraction(413581, 250000)
+    Fraction(165433, 100000)
     """
     exact = Fraction(value)
     unit = Fraction(10) ** (floor(log10(exact)) + 1 - DIGITS)

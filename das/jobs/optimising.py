@@ -242,9 +242,10 @@ def optimum(
     problem = goal.problem(model, now, start)
     gap, steps = GAPS[ground.kind]
     found = optimise(problem, gap, steps, told)
-    if problem.limited.any():  # small draws are dropped, which the others make up for
-        found = replace(optimise(_trimmed(u, problem, found), gap, steps, told), bound=found.bound)
-    chosen = _chosen(u, problem, found, costs, plan.cost if rho is None else rho)
+    floor = exact.FLOOR
+    if problem.limited.any():
+        found, floor = _without_small(u, problem, found, gap, steps, told)
+    chosen = _chosen(u, problem, found, costs, plan.cost if rho is None else rho, floor)
     return _described(goal, ground, problem, found, plan, repriced(plan, chosen))
 
 
@@ -288,23 +289,36 @@ def _with_areas(wish: Wish, ground: Ground) -> Wish:
     return replace(wish, aim=replace(aim, some=tuple(some.tolist())))
 
 
-def _trimmed(u: Planned, problem: Problem, found: Certified) -> Problem:
-    """Without the draws that are too small for a share of their own, and may be dropped."""
+def _without_small(
+    u: Planned, problem: Problem, found: Certified, gap: float, steps: int, told: Callable[[Certified], None] | None
+) -> tuple[Certified, int]:
+    """Without the draws that are too small for a share of their own, which the others make up for; and what too small is:
+    less, where the limits need small draws."""
+    for floor in (exact.FLOOR, exact.FLOOR // 10, exact.FLOOR // 100):
+        again = optimise(_trimmed(u, problem, found, floor), gap, steps, told)
+        loss = again.value / found.value - 1 if problem.least else again.value - found.value
+        if again.over <= MET and loss <= 2 * gap:
+            break
+    return replace(again, bound=found.bound), floor
+
+
+def _trimmed(u: Planned, problem: Problem, found: Certified, floor: int) -> Problem:
     x = found.rho - problem.kept
     needed = _telling(u, problem.model.draws)
-    small = (x < x.sum() * exact.FLOOR / exact.DENOMINATOR) & (x < x.max())
+    small = (x < x.sum() * floor / exact.DENOMINATOR) & (x < x.max())
     small &= np.array([pair not in needed for pair in problem.model.draws.pairs])
     return replace(problem, held=problem.held | small, start=problem.kept + np.where(small, 0.0, x))
 
 
 def _chosen(
-    u: Planned, problem: Problem, found: Certified, now: Mapping[LevelQuery, Fraction], total: Fraction
-) -> dict[LevelQuery, Fraction]:
+    u: Planned, problem: Problem, found: Certified, now: Mapping[LevelQuery, Fraction], total: Fraction,
+    floor: int,
+) -> dict[LevelQuery, Fraction]:  # fmt: skip
     """Exact costs of what was found: of the total, or of one that just meets the limits."""
     pairs = problem.model.draws.pairs
     kept = {pair: now[pair] for pair, k in zip(pairs, problem.kept, strict=True) if k > 0}
     x = {pair: float(r - k) for pair, r, k in zip(pairs, found.rho, problem.kept, strict=True)}
-    split = exact.shares(x, _never_dropped(u, problem.model.draws, x, kept))
+    split = exact.shares(x, _never_dropped(u, problem.model.draws, x, kept), floor)
     free = total - sum(kept.values(), Fraction(0))
     if problem.least:
         free = exact.rounded_up(sum(x.values()))
@@ -314,6 +328,8 @@ def _chosen(
         if not problem.least or over <= 0:
             break
         free = exact.rounded_up(float(free) * enlarged(over, i))
+    if problem.least and sum(chosen.values()) > sum(now.values()) and problem.over(problem.variances(problem.start)).max() <= 0:
+        return dict(now)  # as it is, it is better
     return {pair: cost for pair, cost in chosen.items() if cost}
 
 
