@@ -1,26 +1,34 @@
 r"""The working prior of :mod:`das.model.prior` in the least squares of a family of the lowest level.
 
 *The model.* Of nested queries, from the total to the cells, each group A of a child's cells has the mean
-:math:`\mu_A = w\,p_A` and a variance :math:`V_A = a\,\mu_A + b\,\mu_A^2`. The covariance of the child's cells is
+:math:`\mu_A = w\,p_A` and a variance :math:`V_A = a\,\mu_A + b\,\mu_A^2`. How many live in a child, and of which groups they are, are
+two things: a large block of one people is no smaller for being of one. So the prior says of the total that it is about
+:math:`\mu_T`, and of the rest that it is about in the expected *proportions*, whatever the total:
+
+.. math:: \frac{(1'x - \mu_T)^2}{V_T} + \min_t\,(x - t\mu)'R\,(x - t\mu), \qquad
+          \text{precision } P = \frac{11'}{V_T} + R - \frac{R\mu\mu'R}{\mu'R\mu},
+
+and the right-hand side is :math:`P\mu = 1\,\mu_T/V_T`. R is the inverse of
 
 .. math:: \Sigma = \mathrm{diag}(V_k) + \sum_A s_A\,u_A u_A', \qquad u_{A,k} = \mu_k / \mu_A\ (k \in A), \qquad
           s_A = \max\Bigl(0,\; V_A - \sum_{B \subset A} V_B\Bigr)
 
-over the groups A of all queries but the last, B being those of the next finer one: what a group's parts do not explain of
-its spread they have together, in proportion to what is expected of them. (Where they explain more, :math:`V_A` is their
-sum.) By the formula of Sherman and Morrison, group by group from fine to coarse, its inverse costs what it takes to write down.
-:math:`\Sigma^{-1}` is added to the child's own precision, :math:`\Sigma^{-1}\mu` to the right-hand side.
+over the groups A of all queries but the first and the last, B being those of the next finer one: what a group's parts do not
+explain of its spread they have together, in proportion to what is expected of them. (Where they explain more, :math:`V_A` is their
+sum.) By the formula of Sherman and Morrison, group by group from fine to coarse, R costs what it takes to write down.
+P is added to the child's own precision.
+
+*Caution.* Groups and cells are taken to vary four times as much as was found: being drawn towards others is a harm that an
+error by chance is not.
 
 *Surprises.* Places differ by more than any variance says: a block of one people among others, one with a barracks that counts
 as housing. Let r be how far a child's own measurements are from :math:`\mu_A`, and :math:`\sigma_A^2` the variance of their
-noise. Beyond what the two together explain
-(:math:`V_A` of groups of people, between the total and the cells, is first doubled, out of caution: being drawn towards others is a
-harm that an error by chance is not),
+noise. Beyond what the two together explain,
 
 .. math:: V_A := V_A + \max\bigl(0,\; r^2 - c\,(V_A + \sigma_A^2)\bigr),
 
 so that what is far off is believed (the estimate goes back to its own measurements as r grows). c is 9 for the total and the
-cells, and 4 for groups of people: two standard deviations are enough not to take a group for its neighbours.
+cells, and 4 for groups of people between.
 
 *Where nothing is assumed.* Cells of group quarters, of which a facility may have five or five thousand; children that were not
 measured in detail, or have no housing unit; families that are too large to be solved with a matrix.
@@ -45,8 +53,8 @@ Array = NDArray[np.float64]
 HOUSEHOLDS = 0
 #: How many times its variance the square of a difference must be to surprise: of the total and of cells; of groups between.
 _SURPRISING, _SURPRISING_GROUP = 9.0, 4.0
-#: How many times the variance that was found groups between the total and the cells are taken to have.
-_CAUTION = 2.0
+#: How many times the variance that was found groups and cells are taken to have.
+_CAUTION = 4.0
 #: Beyond so many entries (children x cells^2) children of about as many expected inhabitants share their mean precision.
 LARGE = 1 << 22
 
@@ -152,28 +160,34 @@ def _buckets(kind: NDArray[np.intp], expected: Array, cells: int) -> NDArray[np.
 
 
 def _precision(prior: HousingPrior, lives: Households, found: tuple[Array, list[Array]], some: slice) -> Array:
-    """The inverse of the prior's covariance for ``some`` children, ``(some, n, n)``; zero without a housing unit."""
+    """P for ``some`` children, ``(some, n, n)``; zero without a housing unit."""
     own, noise = found
     mean = lives.mean[some]
     off = own[some] - mean
     variance = []
     for i, (spread, answer, group) in enumerate(zip(prior.spreads, lives.answer, lives.group, strict=True)):
         expected = spread.variance(answer, _sums(mean, group))
-        c = _SURPRISING
-        if 0 < i < len(prior.spreads) - 1:
-            expected, c = _CAUTION * expected, _SURPRISING_GROUP
+        if i:
+            expected = _CAUTION * expected
+        c = _SURPRISING_GROUP if 0 < i < len(prior.spreads) - 1 else _SURPRISING
         surprise = _sums(off, group) ** 2 - c * (expected + noise[i][some])
         variance.append(expected + np.maximum(surprise, 0.0))
     lived_in = lives.share[some] > 0
     mean, variance = mean[lived_in], [v[lived_in] for v in variance]
     out = np.zeros((*lives.mean[some].shape, lives.mean.shape[1]))
-    out[lived_in] = _inverse(mean, variance, lives.group)
+    out[lived_in] = _of_proportions(mean, _inverse(mean, variance[1:], lives.group[1:])) + 1.0 / variance[0][:, :, None]
     return out
 
 
+def _of_proportions(mean: Array, precision: Array) -> Array:
+    """What of a precision ``(children, n, n)`` is left where multiples of the mean are all alike."""
+    w = (precision @ mean[:, :, None])[:, :, 0]
+    return np.asarray(precision - w[:, :, None] * w[:, None, :] / (w * mean).sum(axis=1)[:, None, None])
+
+
 def _inverse(mean: Array, variance: Sequence[Array], groups: Sequence[NDArray[np.intp]]) -> Array:
-    """That of the covariance, ``(children, n, n)``, from the means of the cells and the variances of the groups of each query, coarse
-    to fine."""
+    """R ``(children, n, n)``, from the means of the cells and the variances of the groups of each query but the total, coarse to
+    fine."""
     explained, finer = variance[-1], np.arange(mean.shape[1])
     out = np.zeros((*mean.shape, mean.shape[1]))
     out[:, finer, finer] = 1.0 / explained

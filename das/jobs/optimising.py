@@ -328,7 +328,11 @@ def _chosen(
         if not problem.least or over <= 0:
             break
         free = exact.rounded_up(float(free) * enlarged(over, i))
-    if problem.least and sum(chosen.values()) > sum(now.values()) and problem.over(problem.variances(problem.start)).max() <= 0:
+    if (
+        problem.least
+        and sum(chosen.values()) > sum(now.values())
+        and problem.over(problem.variances(problem.start)).max() <= 0
+    ):
         return dict(now)  # as it is, it is better
     return {pair: cost for pair, cost in chosen.items() if cost}
 

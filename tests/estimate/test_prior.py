@@ -67,8 +67,9 @@ def equations(family: Family) -> tuple[NDArray[np.float64] | Kinds, NDArray[np.f
 
 def oracle(
     family: Family, child: int, gram: NDArray[np.float64], rhs: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], ...]:
-    """The mean and the dense covariance of one child's households, as the module states them, group by group."""
+) -> tuple[NDArray[np.intp], NDArray[np.float64], float, NDArray[np.float64]]:
+    """The mean of one child's households, the variance of its total, and the dense covariance of the rest, as the module
+    states them, group by group."""
     assert family.parent is not None
     here = np.flatnonzero(SMALL.level_of("home")[family.cell] == 0)
     upper = family.bounds.upper[:, 0]
@@ -85,8 +86,10 @@ def oracle(
         for a in np.unique(index).tolist():
             group = index == a
             ab, m = spread.own.get(a, spread.common), mean[group].sum()
-            v = (2.0 if name == "race" else 1.0) * (ab.linear * m + ab.quadratic * m**2)
+            v = (1.0 if name == "total" else 4.0) * (ab.linear * m + ab.quadratic * m**2)
             v += max(0.0, off[group].sum() ** 2 - c * (v + noise[np.ix_(group, group)].sum()))
+            if name == "total":
+                return here, mean, v, covariance
             if not len(finer):
                 covariance[group, group] = v
                 marginal[a] = v
@@ -96,7 +99,16 @@ def oracle(
                 covariance += max(0.0, v - parts) * np.outer(u, u)
                 marginal[a] = max(v, parts)
         below, finer = marginal, index
-    return here, mean, covariance
+    raise AssertionError("the total comes last")
+
+
+def dense_precision(mean: NDArray[np.float64], total: float, covariance: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Of the total, and of proportions: what is left of the inverse when the multiple of the mean is a free parameter."""
+    r = np.linalg.inv(covariance)
+    n = len(mean)
+    both = np.block([[r, -(r @ mean)[:, None]], [-(r @ mean)[None, :], np.array([[mean @ r @ mean]])]])
+    free = both[:n, :n] - both[:n, n:] @ np.linalg.inv(both[n:, n:]) @ both[n:, :n]
+    return free + np.ones((n, n)) / total
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -110,9 +122,9 @@ def test_the_normal_equations_are_those_of_the_dense_covariance(seed: int) -> No
     for child in range(5):
         expected, right = gram.copy(), rhs[child].copy()
         if child < 4:
-            here, mean, covariance = oracle(family, child, gram, rhs[child])
-            expected[np.ix_(here, here)] += np.linalg.inv(covariance)
-            right[here] += np.linalg.solve(covariance, mean)
+            here, mean, total, covariance = oracle(family, child, gram, rhs[child])
+            expected[np.ix_(here, here)] += dense_precision(mean, total, covariance)
+            right[here] += mean.sum() / total
         np.testing.assert_allclose(found[child], expected, rtol=1e-9, atol=1e-9)
         np.testing.assert_allclose(b[child], right, rtol=1e-9, atol=1e-9)
 
@@ -124,8 +136,8 @@ def test_some_child_of_the_oracle_is_surprising() -> None:
         gram, rhs = equations(family)
         assert isinstance(gram, np.ndarray)
         for child in range(4):
-            _, mean, covariance = oracle(family, child, gram, rhs[child])
-            if (np.diag(covariance) > 1.01 * (1.5 * mean + 0.4 * mean**2)).any():
+            _, mean, _, covariance = oracle(family, child, gram, rhs[child])
+            if (np.diag(covariance) > 1.01 * 4 * (1.5 * mean + 0.4 * mean**2)).any():
                 return
     pytest.fail("no child is")
 
