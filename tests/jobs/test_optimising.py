@@ -56,8 +56,9 @@ def check(found: Optimum, rho: Fraction) -> None:
 
 
 @pytest.mark.parametrize("spine", ["tabulation", "optimized"])
-def test_a_plan_costs_exactly_its_total(worlds: Worlds, spine: str) -> None:
+def test_a_plan_costs_exactly_its_total(worlds: Worlds, spine: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Over the optimised spine, where some tracts, and whole levels of this extract, are only children, too."""
+    monkeypatch.setitem(optimising.GAPS, "tree", (5e-3, 300))
     s, ground = over_data(worlds, f"geography.spine={spine}")
     for goal, rho in ((Goal("best", WISHES), None), (Goal("best", WISHES, guard={"Tract": 1.0}), Fraction(22, 7))):
         found = optimum(s.persons, goal, ground, rho)
