@@ -2,7 +2,7 @@
 
 ``production``: ``configs/pl94-2010.toml`` with top-down estimation, over the spine of tabulation, which is the one that
 its block groups and tracts are closest on, and over the spine of 2020 (``of 2020``), on which the Bureau measured.
-``best``: ``configs/pl94-2010-best.toml``. Errors are those of published counts, after non-negativity and rounding, of all levels and
+``best``: ``configs/pl94-2010-best.toml``; ``with the prior`` of blocks, which is a choice (``docs/limits.md``). Errors are those of published counts, after non-negativity and rounding, of all levels and
 kinds of areas and all queries that are measured; of blocks by size and by what most of their people are, too. Beside them stand those that
 the Bureau published of its own run where it did.
 """
@@ -31,6 +31,7 @@ RUNS = {
     "production": (CONFIG, ("geography.spine=tabulation", "estimation.method=topdown")),
     "of 2020": (CONFIG, ("geography.spine=optimized", "estimation.method=topdown")),
     "best": (CONFIG_BEST, ()),
+    "best, with the prior": (CONFIG_BEST, ("estimation.prior=housing",)),
 }
 #: Beside production: how much smaller the mean absolute error of what is counted must be, at most this part of it.
 BARS = {
@@ -86,73 +87,68 @@ def _errors(
                 yield (kind, f"official: {what}"), (n - known[what])[:, None]
         if kind == prepared.spine.levels[-1]:
             error = (out.answer(schema.query("total")) - true.answer(schema.query("total")))[:, 0]
-            for says, blocks in _classes(schema, true):
+            for says, blocks, of in _classes(schema, true):
                 yield (says, "total"), error[blocks][:, None]
+                if of is not None:
+                    query, answer = schema.query(of[0]), of[1]
+                    yield (says, f"these in {of[0]}"), (out.answer(query) - true.answer(query))[blocks, answer][:, None]
 
 
-def _classes(schema: Schema, blocks: Histogram) -> Iterator[tuple[str, NDArray[np.bool_]]]:
-    """Of blocks by size, and by the group that more than half of their people are of."""
+def _classes(schema: Schema, blocks: Histogram) -> Iterator[tuple[str, NDArray[np.bool_], tuple[str, int] | None]]:
+    """Of blocks by size, and by the group that more than half of their people are of, which is the query and answer."""
     people = blocks.totals()
     for low, high in SIZES:
-        yield (
-            f"blocks of {low} to {high}" if high is not None else f"blocks of {low} or more",
-            (people >= low) & (people <= (high if high is not None else people.max())),
-        )
+        says = f"blocks of {low} to {high}" if high is not None else f"blocks of {low} or more"
+        yield says, (people >= low) & (people <= (high if high is not None else people.max())), None
     for name in MOSTLY:
         query = schema.query(name)
         counts = blocks.answer(query)
         for answer, says in enumerate(query.captions()):
             some = (people > 0) & (2 * counts[:, answer] > people)
             if some.sum() >= 50:
-                yield f"blocks that are mostly {says}", some
+                yield f"blocks that are mostly {says}", some, (name, answer)
 
 
 def _print(figures: Figures, found: Mapping[str, Sequence[Errors]]) -> None:
     path = shared_data(METRICS)
     official = {} if path is None else {(c.level, f"official: {c.counted}"): (c, t) for c, t in bureau(path).items()}
-    base = found.get("production")
+    base = found.get("production", [])
     for name, runs in found.items():
         for key in runs[0]:
-            kind, query = key
-            for answer in (None, *((1,) if (kind, query, 1) in BARS else ())):
-                mae, rmse, bias = _three(runs, key, answer)
-                beside = _three(base, key, answer) if base and name != "production" else None
-                says = f"{kind}, {'18 and over' if answer else query}"
-                if query.startswith("official: ") and key not in official:
-                    continue
-                more: dict[str, object] = {} if beside is None else {"beside_production": mae / beside[0] if beside[0] else None,
-                                                  "rmse_beside_production": rmse / beside[1] if beside[1] else None}  # fmt: skip
-                if key in official:
-                    c, theirs = official[key]
-                    more |= {"bureau": theirs.mae, "bureau_of": f"{theirs.units:,} {c.of or c.level} of the nation"}
-                figures(
-                    f"{name}: {says}",
-                    mae,
-                    "persons (mean absolute error)",
-                    rmse=rmse,
-                    bias=bias,
-                    runs=len(runs),
-                    **more,
-                )
-                if name != "best" or beside is None:
-                    continue
-                if (kind, query, answer) in BARS:
-                    figures(
-                        f"best beside production: {says}",
-                        mae / beside[0],
-                        "ratio of errors",
-                        at_most=BARS[kind, query, answer],
-                    )
-                if kind.startswith(("blocks of", "blocks that")):
-                    figures(f"best beside production: {says}", mae / max(beside[0], 1e-9), "ratio of errors", at_most=1.0, bias=bias,
-                            bias_of_production=beside[2])  # fmt: skip
-    if base and "best" in found:
+            if key[1].startswith("official: ") and key not in official:
+                continue
+            more: dict[str, object] = {}
+            if key in official:
+                c, theirs = official[key]
+                more = {"bureau": theirs.mae, "bureau_of": f"{theirs.units:,} {c.of or c.level} of the nation"}
+            for answer in (None, *((1,) if (*key, 1) in BARS else ())):
+                _line(figures, name, runs, base if name != "production" else [], key, answer, more)
+    for name in (n for n in found if base and n.startswith("best")):
         for level in LEVELS:
-            ratio = {q: _three(found["best"], (k, q), None)[1] / b for k, q in found["best"][0]
-                     if k == level and (b := _three(base, (k, q), None)[1])}  # fmt: skip
+            ratio = {q: _three(found[name], (k, q), None)[1] / b for k, q in found[name][0] if k == level
+                     and not q.startswith("official: ") and (b := _three(base, (k, q), None)[1])}  # fmt: skip
             worst = max(ratio, key=ratio.__getitem__)
-            figures(f"best beside production: {level}, the worst of {len(ratio)} queries", ratio[worst], "ratio of root mean square errors",
-                    at_most=WORST, query=worst)  # fmt: skip
+            figures(f"{name} beside production: {level}, the worst of {len(ratio)} queries", ratio[worst],
+                    "ratio of root mean square errors", at_most=WORST, query=worst)  # fmt: skip
+
+
+def _line(
+    figures: Figures, name: str, runs: Sequence[Errors], base: Sequence[Errors], key: tuple[str, str], answer: int | None,
+    more: dict[str, object],
+) -> None:  # fmt: skip
+    """One figure and, where it has one, its bar."""
+    mae, rmse, bias = _three(runs, key, answer)
+    says = f"{key[0]}, {'18 and over' if answer else key[1]}"
+    theirs = _three(base, key, answer) if base else (0.0, 0.0, 0.0)
+    if theirs[0]:
+        more = more | {"beside_production": mae / theirs[0], "rmse_beside_production": rmse / theirs[1]}
+    figures(f"{name}: {says}", mae, "persons (mean absolute error)", rmse=rmse, bias=bias, runs=len(runs), **more)
+    if not theirs[0] or not name.startswith("best"):
+        return
+    of_class = key[0].startswith(("blocks of", "blocks that"))
+    if (*key, answer) in BARS or of_class:
+        figures(f"{name} beside production: {says}", mae / theirs[0], "ratio of errors",
+                at_most=1.0 if of_class else BARS[(*key, answer)], bias=bias, bias_of_production=theirs[2])  # fmt: skip
 
 
 def _three(runs: Sequence[Errors], key: tuple[str, str], answer: int | None) -> tuple[float, float, float]:
