@@ -32,7 +32,7 @@ def configuration(given: Path) -> tuple[str, Path | None]:
 def targets(given: Path) -> str:
     """The text of a file of targets: ``given`` is the file or, where there is no such file, the name of a packaged one.
     Raises :class:`SpecError` where it is neither."""
-    return _found(given, root() / "configs" / "targets", "targets", "packaged ones")[0]
+    return _found(given, root() / "configs" / "targets", "file of targets", "packaged ones")[0]
 
 
 def _found(given: Path, folder: Path, what: str, packaged: str) -> tuple[str, bool]:
