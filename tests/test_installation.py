@@ -152,7 +152,9 @@ def test_targets_by_name_are_the_packaged_ones_and_a_file_goes_before_them(
         assert read_targets(packaged.targets(path), where=path.stem).target
     Path("policy").write_text("mine")
     assert packaged.targets(Path("policy")) == "mine"
-    with pytest.raises(SpecError, match=r"no such file of targets[\s\S]*check the path, or name packaged ones: .*policy"):
+    with pytest.raises(
+        SpecError, match=r"no such file of targets[\s\S]*check the path, or name packaged ones: .*policy"
+    ):
         packaged.targets(Path("polic"))
 
 

@@ -128,8 +128,11 @@ class Certified:
 
     @property
     def rank(self) -> tuple[float, float]:
-        """The less, the better: of two that meet the limits what is minimised, with what it takes to meet them quite."""
-        return max(self.over, MET), self.value * float(np.exp(self.over)) if self.least else self.value
+        """The less, the better: of two that meet the limits what is minimised. For the least total it is what is minimised with
+        what it takes to meet them, which is made up for in the end: of such none is worse for having started further off."""
+        if self.least:
+            return 0.0, self.value * float(np.exp(self.over))
+        return max(self.over, MET), self.value
 
 
 @dataclass(frozen=True, eq=False)
@@ -289,9 +292,10 @@ class _Search:
         return max(below, worth / most * float(np.exp(limits / self.multiplier.sum())))  # said at the best multiple
 
     def move(self, view: _View, best: Certified) -> None:
-        """To the next allocation, by shorter steps where the certificate has not become better."""
+        """To the next allocation, by shorter steps where the certificate has not become better: once the limits are met, for
+        until then it tells of an early allocation that came nearest to them, and not of where the search is."""
         width = max(best.gap, 0.0) + best.over
-        self.stuck = 0 if width < self.narrowest else self.stuck + 1
+        self.stuck = 0 if width < self.narrowest or best.rank[0] > MET else self.stuck + 1
         self.narrowest = min(width, self.narrowest)
         if self.stuck > _PATIENCE:
             self.step, self.stuck = self.step / 2, 0

@@ -196,6 +196,32 @@ def test_no_allocation_beats_the_bound(objective: Objective, over: str, seed: in
         assert p.value(rho, p.variances(rho)) >= found.bound - 1e-9 * (1 + abs(found.bound))
 
 
+def test_a_search_for_the_least_total_leaves_where_it_began_though_its_first_step_comes_nearest_to_the_limits() -> None:
+    """What is held does not grow with the rest, so what a step reaches is a little beyond limits that the plan as it is meets."""
+    held = tuple(pair for pair in PAIRS if pair[0] == "C")
+    p = problem(Goal("least", WISHES, guard={"everything": 1.0}, hold=held))
+    found = optimise(p, 1e-9, 20)
+    assert found.over <= 1e-9
+    assert found.value <= 2.65 < p.start.sum()
+    assert found.price.max() > 2 * found.price[found.price > 0].min()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_steps_are_not_shortened_before_limits_are_met_where_only_children_share_queries(seed: int) -> None:
+    """All guards at what is: the plan as it is meets them, and far better ones do, which short steps never came to."""
+    pairs = [(f"L{i}", q) for i in range(4) for q in ("total", "race", "detailed")]
+    goal = Goal("best", WISHES)
+    now = np.random.default_rng(seed).uniform(0.02, 1, len(pairs))
+    built = chained(goal.aims(PAIRS))
+    p = Goal("best", tuple(replace(w, aim=a) for w, a in zip(WISHES, built.aims, strict=False))).problem(
+        built, now, now
+    )
+    p = replace(p, limit=p.variances(now))
+    found = optimise(p, 1e-3, 1500)
+    assert found.over <= MET
+    assert found.value < p.value(now, p.variances(now)) - 0.1
+
+
 # --- what cannot be, and what there is no choice of ---------------------------------------------------------------
 
 
