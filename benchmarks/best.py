@@ -34,7 +34,7 @@ RUNS = {
     "best, with the prior": (CONFIG_BEST, ("estimation.prior=housing",)),
 }
 #: Beside production: how much smaller the mean absolute error of what is counted must be, at most this part of it.
-BARS = {
+BARS: dict[tuple[str, str, int | None], float] = {
     ("Tract", "total", None): 0.6, ("Tract", "votingage", 1): 0.35, ("Block_Group", "total", None): 0.85,
     ("County", "hispanic * cenrace", None): 0.6, ("Place", "total", None): 0.3, ("SLDL", "total", None): 0.3,
     ("Block", "total", None): 0.75,
@@ -44,7 +44,8 @@ LEVELS, WORST = ("Tract", "Block_Group", "Block"), 1.03
 #: Classes of blocks by their true number of people.
 SIZES = ((0, 0), (1, 9), (10, 49), (50, 99), (100, 249), (250, 499), (500, None))
 MOSTLY = ("hispanic", "cenrace")
-Errors = Mapping[tuple[str, str], NDArray[np.int64]]
+Key = tuple[str, str, int | None]  #: level, kind of area or class of blocks; query; one answer, or all
+Errors = Mapping[Key, NDArray[np.float64]]  #: of one run: mean absolute and mean square error, and bias
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -70,28 +71,34 @@ def main(arguments: Sequence[str] | None = None) -> None:
     _print(figures, found)
 
 
-def _errors(
-    spec: RunSpec, prepared: Prepared, seed: int, pool: Executor
-) -> Iterator[tuple[tuple[str, str], NDArray[np.int64]]]:
-    """Published less true, ``(units, answers)``, by level or kind of area and query; and of the blocks of each class."""
+def _errors(spec: RunSpec, prepared: Prepared, seed: int, pool: Executor) -> Iterator[tuple[Key, NDArray[np.float64]]]:
+    """By level or kind of area and query, and of the blocks of each class."""
     schema = spec.persons.schema
     lowest = published(spec, prepared, seed, pool)
     queries = dict.fromkeys(d.query for d in spec.persons.plan.draws) | {"total": None, "votingage": None}
     for kind, true, out in both(prepared, spec.persons.name, lowest):
         for name in queries:
             query = schema.query(name)
-            yield (kind, name), out.answer(query) - true.answer(query)
+            yield from _three(kind, name, out.answer(query) - true.answer(query))
         if kind in {c.level for c in COMPARED}:
             known = dict(counted(true))
             for what, n in counted(out):
-                yield (kind, f"official: {what}"), (n - known[what])[:, None]
+                yield from _three(kind, f"official: {what}", (n - known[what])[:, None])
         if kind == prepared.spine.levels[-1]:
             error = (out.answer(schema.query("total")) - true.answer(schema.query("total")))[:, 0]
             for says, blocks, of in _classes(schema, true):
-                yield (says, "total"), error[blocks][:, None]
+                yield from _three(says, "total", error[blocks][:, None])
                 if of is not None:
                     query, answer = schema.query(of[0]), of[1]
-                    yield (says, f"these in {of[0]}"), (out.answer(query) - true.answer(query))[blocks, answer][:, None]
+                    these = out.answer(query)[:, answer] - true.answer(query)[:, answer]
+                    yield from _three(says, f"these in {of[0]}", these[blocks][:, None])
+
+
+def _three(kind: str, query: str, off: NDArray[np.int64]) -> Iterator[tuple[Key, NDArray[np.float64]]]:
+    """Of differences ``(units, answers)``, of all answers and of one that has a bar."""
+    for answer in (None, *((1,) if (kind, query, 1) in BARS else ())):
+        e = (off if answer is None else off[:, answer]).astype(float)
+        yield (kind, query, answer), np.array([np.abs(e).mean(), np.square(e).mean(), e.mean()])
 
 
 def _classes(schema: Schema, blocks: Histogram) -> Iterator[tuple[str, NDArray[np.bool_], tuple[str, int] | None]]:
@@ -112,50 +119,50 @@ def _classes(schema: Schema, blocks: Histogram) -> Iterator[tuple[str, NDArray[n
 def _print(figures: Figures, found: Mapping[str, Sequence[Errors]]) -> None:
     path = shared_data(METRICS)
     official = {} if path is None else {(c.level, f"official: {c.counted}"): (c, t) for c, t in bureau(path).items()}
-    base = found.get("production", [])
-    for name, runs in found.items():
-        for key in runs[0]:
-            if key[1].startswith("official: ") and key not in official:
+    means = {name: _means(runs) for name, runs in found.items()}
+    base = means.get("production", {})
+    for name, of in means.items():
+        for key, three in of.items():
+            if key[1].startswith("official: ") and key[:2] not in official:
                 continue
-            more: dict[str, object] = {}
-            if key in official:
-                c, theirs = official[key]
-                more = {"bureau": theirs.mae, "bureau_of": f"{theirs.units:,} {c.of or c.level} of the nation"}
-            for answer in (None, *((1,) if (*key, 1) in BARS else ())):
-                _line(figures, name, runs, base if name != "production" else [], key, answer, more)
+            more: dict[str, object] = {"runs": len(found[name])}
+            if key[:2] in official:
+                c, theirs = official[key[:2]]
+                more |= {"bureau": theirs.mae, "bureau_of": f"{theirs.units:,} {c.of or c.level} of the nation"}
+            _line(figures, name, key, three, base.get(key) if name != "production" else None, more)
     for name in (n for n in found if base and n.startswith("best")):
         for level in LEVELS:
-            ratio = {q: _three(found[name], (k, q), None)[1] / b for k, q in found[name][0] if k == level
-                     and not q.startswith("official: ") and (b := _three(base, (k, q), None)[1])}  # fmt: skip
+            ratio = {q: three[1] / base[level, q, None][1] for (k, q, answer), three in means[name].items()
+                     if k == level and answer is None and not q.startswith("official: ") and base[level, q, None][1]}  # fmt: skip
             worst = max(ratio, key=ratio.__getitem__)
             figures(f"{name} beside production: {level}, the worst of {len(ratio)} queries", ratio[worst],
                     "ratio of root mean square errors", at_most=WORST, query=worst)  # fmt: skip
 
 
+def _means(runs: Sequence[Errors]) -> dict[Key, tuple[float, float, float]]:
+    """Mean absolute and root mean square error, and bias, over runs."""
+    out = {}
+    for key in runs[0]:
+        absolute, square, bias = np.mean([r[key] for r in runs], axis=0).tolist()
+        out[key] = absolute, square**0.5, bias
+    return out
+
+
 def _line(
-    figures: Figures, name: str, runs: Sequence[Errors], base: Sequence[Errors], key: tuple[str, str], answer: int | None,
+    figures: Figures, name: str, key: Key, ours: tuple[float, float, float], theirs: tuple[float, float, float] | None,
     more: dict[str, object],
 ) -> None:  # fmt: skip
     """One figure and, where it has one, its bar."""
-    mae, rmse, bias = _three(runs, key, answer)
-    says = f"{key[0]}, {'18 and over' if answer else key[1]}"
-    theirs = _three(base, key, answer) if base else (0.0, 0.0, 0.0)
-    if theirs[0]:
-        more = more | {"beside_production": mae / theirs[0], "rmse_beside_production": rmse / theirs[1]}
-    figures(f"{name}: {says}", mae, "persons (mean absolute error)", rmse=rmse, bias=bias, runs=len(runs), **more)
-    if not theirs[0] or not name.startswith("best"):
+    says = f"{key[0]}, {'18 and over' if key[2] else key[1]}"
+    if theirs is not None and theirs[0]:
+        more = more | {"beside_production": ours[0] / theirs[0], "rmse_beside_production": ours[1] / theirs[1]}
+    figures(f"{name}: {says}", ours[0], "persons (mean absolute error)", rmse=ours[1], bias=ours[2], **more)
+    if theirs is None or not theirs[0] or not name.startswith("best"):
         return
     of_class = key[0].startswith(("blocks of", "blocks that"))
-    if (*key, answer) in BARS or of_class:
-        figures(f"{name} beside production: {says}", mae / theirs[0], "ratio of errors",
-                at_most=1.0 if of_class else BARS[(*key, answer)], bias=bias, bias_of_production=theirs[2])  # fmt: skip
-
-
-def _three(runs: Sequence[Errors], key: tuple[str, str], answer: int | None) -> tuple[float, float, float]:
-    """Mean absolute and root mean square error, and bias, of all answers or of one; means over runs."""
-    each = [(r[key] if answer is None else r[key][:, answer]).astype(float) for r in runs]
-    return (float(np.mean([np.abs(e).mean() for e in each])), float(np.mean([np.square(e).mean() for e in each]) ** 0.5),
-            float(np.mean([e.mean() for e in each])))  # fmt: skip
+    if key in BARS or of_class:
+        figures(f"{name} beside production: {says}", ours[0] / theirs[0], "ratio of errors",
+                at_most=1.0 if of_class else BARS[key], bias=ours[2], bias_of_production=theirs[2])  # fmt: skip
 
 
 if __name__ == "__main__":
