@@ -15,7 +15,6 @@ from concurrent.futures import Executor
 from time import perf_counter
 
 import numpy as np
-from numpy.typing import NDArray
 
 from benchmarks.common import CONFIG, RHODE_ISLAND, ROOT, Figures, no_data, shared_data
 from benchmarks.published import both, bounds, published
@@ -45,7 +44,7 @@ MARGINALS = ("total", "votingage", "hispanic", "cenrace", CELLS, "votingage * ce
 #: Mean absolute errors, or root mean square ones, that spending the spare third may leave of production's.
 SPARE = {("Tract", "total", None): 0.82, ("Tract", "votingage", 1): 0.40, ("Block_Group", "total", None): 0.90}
 LEVELS = ("Tract", "Block_Group", "Block")
-Errors = Mapping[tuple[str, str], NDArray[np.int64]]
+Errors = Mapping[tuple[str, str, int | None], tuple[float, float]]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -123,25 +122,30 @@ def _with(spec: RunSpec, budget: Mapping[str, object]) -> RunSpec:
 
 
 def _run(spec: RunSpec, prepared: Prepared, seed: int, pool: Executor) -> tuple[Errors, Histogram]:
-    """Published less true by level and query, and what was published of the lowest units."""
+    """By level, query and answer, or all answers, the mean absolute and mean square error; and what was published of the lowest units."""
     lowest = published(spec, prepared, seed, pool)
     schema = spec.persons.schema
     queries = [schema.query(q) for q in dict.fromkeys(d.query for d in _spec().persons.plan.draws)]
-    return {
-        (kind, q.name): out.answer(q) - true.answer(q)
-        for kind, true, out in both(prepared, spec.persons.name, lowest) if kind in prepared.spine.levels for q in queries
-    }, lowest  # fmt: skip
+    out: dict[tuple[str, str, int | None], tuple[float, float]] = {}
+    for kind, true, counts in both(prepared, spec.persons.name, lowest):
+        if kind not in prepared.spine.levels:
+            continue
+        for q in queries:
+            off = (counts.answer(q) - true.answer(q)).astype(float)
+            for answer in (None, *((1,) if (kind, q.name, 1) in SPARE else ())):
+                e = off if answer is None else off[:, answer]
+                out[kind, q.name, answer] = float(np.abs(e).mean()), float(np.square(e).mean())
+    return out, lowest
 
 
 def _rmse(runs: Sequence[Errors], key: tuple[str, str]) -> float:
-    return float(np.mean([np.square(r[key].astype(float)).mean() for r in runs]) ** 0.5)
+    return float(np.mean([r[(*key, None)][1] for r in runs]) ** 0.5)
 
 
 def _compare(figures: Figures, errors: Mapping[str, Sequence[Errors]]) -> None:
     before, after = errors["production"], errors["spare"]
     for (level, query, answer), most in SPARE.items():
-        of = [float(np.mean([np.abs(r[level, query] if answer is None else r[level, query][:, answer]).mean() for r in runs]))
-              for runs in (after, before)]  # fmt: skip
+        of = [float(np.mean([r[level, query, answer][0] for r in runs])) for runs in (after, before)]
         name = f"spare: {level}, {'18 and over' if answer else query}"
         figures(name, of[0] / of[1], "ratio of mean absolute errors", at_most=most, spare=of[0], production=of[1])
     key = ("County", CELLS)
@@ -153,7 +157,9 @@ def _compare(figures: Figures, errors: Mapping[str, Sequence[Errors]]) -> None:
     )
     for level in LEVELS:
         ratio = {
-            q: _rmse(after, (level, q)) / b for lv, q in before[0] if lv == level and (b := _rmse(before, (level, q)))
+            q: _rmse(after, (level, q)) / b
+            for lv, q, answer in before[0]
+            if lv == level and answer is None and (b := _rmse(before, (level, q)))
         }
         worst = max(ratio, key=ratio.__getitem__)
         figures(f"spare: {level}, the worst of {len(ratio)} queries", ratio[worst], "ratio of root mean square errors", at_most=1.03,
@@ -169,7 +175,7 @@ def _cells(
         u = spec.persons
         tree = prepared.trees[u.name]
         draws = Choices.over([(d.level, d.query) for d in u.plan.plain], tree)
-        asked = [Estimand(level, q) for level, q in errors[name][0] if level in LEVELS]
+        asked = [Estimand(level, q) for level, q, answer in errors[name][0] if level in LEVELS and answer is None]
         model = trees.of_cells(u.schema, tree, bounds(spec, prepared), earlier, draws, asked, {})
         rho = np.array([float(d.cost) for d in u.plan.plain])
         for a, f in zip(asked, model.variances(draws.precision(rho)), strict=True):
