@@ -64,6 +64,8 @@ MET = 1e-3
 _DEAR, _DEAREST = 1e2, 1e6
 #: Logs of what is no number any more are cut off here.
 _MANY = 500.0
+#: What is as good as an unlimited budget, as a multiple of the present one.
+_PLENTY = 1e4
 #: The multipliers move half as fast as the allocation: together they would circle.
 _DUAL = 0.5
 
@@ -161,6 +163,8 @@ def optimise(
     Raises:
         SpecError: nothing that is drawn tells some cells apart, or no allocation of this total meets the limits.
     """
+    if problem.least and problem.held.any():
+        _check_held(problem)
     search = _Search.of(problem)
     best: Certified | None = None
     bound, possible = -np.inf, problem.least
@@ -181,13 +185,10 @@ def optimise(
             _check_possible(problem, steps)
             possible = True
     assert best is not None
-    best = _within(problem, best)
-    if (
-        problem.least
-        and best.value > problem.start.sum()
-        and problem.over(f := problem.variances(problem.start)).max() <= 0
-    ):
-        best = replace(best, rho=problem.start, variances=f, value=float(problem.start.sum()))  # as it is, it is better
+    best = _within(problem, best) if problem.least else _between(problem, best)
+    f = problem.variances(problem.start)
+    if problem.over(f).max() <= 0 and problem.value(problem.start, f) < best.value:  # as it is, it is better
+        best = replace(best, rho=problem.start, variances=f, value=problem.value(problem.start, f), over=0.0)
     if best.over > MET and not possible:
         _check_possible(problem, steps)
     return best
@@ -196,7 +197,7 @@ def optimise(
 def _within(problem: Problem, found: Certified) -> Certified:
     """For the least total: just as much more as the limits need."""
     for i in range(20):
-        if not problem.least or found.over <= 1e-9:
+        if found.over <= 1e-9:
             break
         rho = problem.kept + (found.rho - problem.kept) * enlarged(found.over, i)
         f = problem.variances(rho)
@@ -206,10 +207,38 @@ def _within(problem: Problem, found: Certified) -> Certified:
     return found
 
 
+def _between(problem: Problem, found: Certified) -> Certified:
+    """Of a given total, where limits are exceeded that the start meets: as far from the start towards what was found as they
+    allow. Logs of variances are convex, so a part of the way brings as much of what was found, or more."""
+    start = max(float(problem.over(problem.variances(problem.start)).max()), 0.0)
+    if found.over <= MET or start > MET:
+        return found
+    low, high = 0.0, 1.0
+    for _ in range(12):
+        part = (low + high) / 2
+        over = problem.over(problem.variances(problem.start + part * (found.rho - problem.start))).max()
+        low, high = (part, high) if over <= MET else (low, part)
+    rho = problem.start + low * (found.rho - problem.start)
+    f = problem.variances(rho)
+    return replace(
+        found, rho=rho, variances=f, value=problem.value(rho, f), over=max(float(problem.over(f).max()), 0.0)
+    )
+
+
 def enlarged(over: float, tries: int) -> float:
     """How much more of a free part brings what is ``over`` within its limit: as much, where all of it is free, and twice as
     much at every try."""
     return float(np.exp(min(over * 2**tries, 1.0)))
+
+
+def _check_held(problem: Problem) -> None:
+    """Raises where limits hang on draws that are held, so that they are exceeded however much there is of the others."""
+    plenty = problem.kept + np.where(problem.held, 0.0, _PLENTY * problem.start.sum())
+    over = problem.over(problem.variances(plenty))
+    if over.max() > MET:
+        worst = problem.model.aims[int(np.argmax(over))]
+        raise SpecError(f"no rho meets these limits: {worst} hangs on draws that are held", where="hold",
+                        remedy="loosen its limit or guard, or hold less")  # fmt: skip
 
 
 def _check_possible(problem: Problem, steps: int) -> None:

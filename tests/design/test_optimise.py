@@ -222,6 +222,17 @@ def test_steps_are_not_shortened_before_limits_are_met_where_only_children_share
     assert found.value < p.value(now, p.variances(now)) - 0.1
 
 
+@pytest.mark.parametrize("steps", [1, 5, 20])
+def test_a_search_that_is_cut_off_beyond_its_limits_goes_back_until_they_are_met(steps: int) -> None:
+    goal = Goal("best", WISHES, guard={"everything": 1.0})
+    p = problem(goal)
+    found = optimise(p, 1e-9, steps)
+    assert found.over <= MET
+    assert found.value <= p.value(NOW, p.variances(NOW)) + 1e-12
+    assert found.rho.sum() == pytest.approx(NOW.sum())
+    assert found.variances == pytest.approx(p.variances(found.rho))
+
+
 # --- what cannot be, and what there is no choice of ---------------------------------------------------------------
 
 
@@ -240,6 +251,14 @@ def test_limits_that_need_more_than_there_is_are_refused_and_said_how_much() -> 
 def test_guards_below_one_everywhere_contradict_the_total() -> None:
     with pytest.raises(SpecError, match="meets these limits"):
         optimise(problem(Goal("best", WISHES, guard={"everything": 0.9})), 1e-3, 400)
+
+
+@pytest.mark.parametrize("objective", ["best", "least"])
+def test_limits_that_hang_on_what_is_held_are_refused_by_name(objective: Objective) -> None:
+    held = tuple(pair for pair in PAIRS if pair[0] == "C")
+    wish = Wish(Estimand("C", "detailed"), ratio=0.2)
+    with pytest.raises(SpecError, match="no rho meets these limits: C:detailed hangs on draws that are held"):
+        optimise(problem(Goal(objective, (wish,), hold=held)), 1e-3, 400)
 
 
 @pytest.mark.parametrize("objective", ["best", "least"])
