@@ -18,17 +18,14 @@ import numpy as np
 
 from benchmarks.common import CONFIG, RHODE_ISLAND, Figures, no_data, shared_data
 from benchmarks.published import bounds as bounds_of_units
+from benchmarks.published import noisy
 from das import spec as specification
 from das.engine import Silent
 from das.estimate.collapse import collapse
 from das.estimate.descent import topdown
 from das.estimate.passes import Passes
-from das.model.ledger import Ledger
-from das.model.measurement import Measurements
-from das.noise import entropy
 from das.spec import RunSpec
 from das.stages import Stages
-from das.truth.measure import measure
 from das.truth.preparation import Prepared, prepare
 
 Squares = Mapping[tuple[str, str], float]  #: by level and query, a mean square
@@ -74,14 +71,10 @@ def _root(runs: Sequence[Squares], key: tuple[str, str]) -> float:
 def _run(spec: RunSpec, prepared: Prepared, seed: int) -> tuple[Squares, dict[bool, Squares], dict[bool, float]]:
     """Variances of the unbiased estimates, and squared errors and processor time with margins held and without."""
     u, tree = spec.persons, prepared.trees[spec.persons.name]
-    ledger, source = Ledger(u.plan.cost, paths=u.plan.paths), entropy.seeded(seed)
-    noisy = Measurements.of(
-        m for level, h in prepared.measured[u.name].items()
-        for m in measure(h, level, u.name, u.schema, tree, u.plan, source.of(level), ledger)
-    )  # fmt: skip
+    found = noisy(spec, prepared, seed)
     bounds = bounds_of_units(spec, prepared)
     began = process_time()
-    known = collapse(noisy, tree.spine, bounds, u)
+    known = collapse(found, tree.spine, bounds, u)
     up = process_time() - began
     variances = {(level, q.name): float(np.mean(e**2)) for level, q, _, e in known.unbiased()}
     errors, took = {}, {}
@@ -90,7 +83,7 @@ def _run(spec: RunSpec, prepared: Prepared, seed: int) -> tuple[Squares, dict[bo
         if not held:
             method = replace(method, queries=dict.fromkeys(method.queries, ()))
         began = process_time()
-        release = topdown(noisy, tree.spine, bounds, u, method)
+        release = topdown(found, tree.spine, bounds, u, method)
         took[held] = up + process_time() - began
         errors[held] = {}
         for level, name in variances:

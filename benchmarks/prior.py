@@ -18,21 +18,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.common import CONFIG, RHODE_ISLAND, Figures, no_data, shared_data
+from benchmarks.published import estimated, estimating, lowest
 from das import spec as specification
 from das.engine import Silent, executor
-from das.estimate.descent import full_information, topdown
-from das.estimate.passes import Passes
-from das.estimate.pooled import Pooled
 from das.model.histogram import Histogram
-from das.model.ledger import Ledger
-from das.model.measurement import Measurements
 from das.model.prior import HousingPrior
 from das.model.query import Query
-from das.noise import entropy
-from das.release.post import bounds_of
 from das.spec import RunSpec
 from das.stages import Stages
-from das.truth.measure import measure
 from das.truth.preparation import Prepared, prepare
 
 METHODS = ("topdown", "full-information")
@@ -76,23 +69,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def _run(
     spec: RunSpec, prepared: Prepared, seed: int, method: str, housing: bool, pool: Executor
 ) -> tuple[Errors, HousingPrior | None]:
-    u, tree = spec.persons, prepared.trees[spec.persons.name]
-    ledger, source = Ledger(u.plan.cost, paths=u.plan.paths), entropy.seeded(seed)
-    noisy = Measurements.of(
-        m for level, h in prepared.measured[u.name].items()
-        for m in measure(h, level, u.name, u.schema, tree, u.plan, source.of(level), ledger)
-    )  # fmt: skip
-    stated = {level: {c.name: (c.sign, c.bound) for c in prepared.constraints[u.name] if c.level == level}
-              for level in tree.spine.levels}  # fmt: skip
-    bounds = bounds_of(u.schema, tree.spine, stated)
-    passes = Passes(u.passes, spec.after.tolerance)
-    if method == "full-information":
-        out = full_information(noisy, tree.spine, bounds, u, passes, pool, housing_prior=housing)
-    else:
-        pooled = Pooled.of(noisy, tree.spine, bounds, u.schema, tree.measured)
-        out = topdown(pooled, tree.spine, bounds, u, passes, pool, housing_prior=housing)
-    lowest = tree.published(out.histograms[tree.spine.levels[-1]], len(prepared.spine.codes[-1]))
-    return dict(_errors(spec, prepared, lowest)), out.prior
+    changed = estimating(spec, method=method, prior="housing" if housing else "none")
+    out = estimated(changed, prepared, seed, pool)
+    return dict(_errors(spec, prepared, lowest(prepared, spec.persons.name, out))), out.prior
 
 
 def _errors(spec: RunSpec, prepared: Prepared, published: Histogram) -> Iterator[tuple[str, NDArray[np.int64]]]:

@@ -12,6 +12,7 @@ from das.model.histogram import Histogram
 from das.model.ledger import Ledger
 from das.model.level_bounds import LevelBounds
 from das.model.measurement import Measurements
+from das.model.release import Release
 from das.noise import entropy
 from das.release.post import bounds_of
 from das.spec import RunSpec
@@ -19,25 +20,46 @@ from das.truth.measure import measure
 from das.truth.preparation import Prepared
 
 
-def published(spec: RunSpec, prepared: Prepared, seed: int, pool: Executor) -> Histogram:
-    """The persons of the lowest published units."""
-    spec = spec.on(prepared.trees)
+def noisy(spec: RunSpec, prepared: Prepared, seed: int) -> Measurements:
+    """What is measured of the persons; ``spec`` knows the tree."""
     u, tree = spec.persons, prepared.trees[spec.persons.name]
     ledger, source = Ledger(u.plan.cost, paths=u.plan.paths), entropy.seeded(seed)
-    noisy = Measurements.of(
+    return Measurements.of(
         m for level, h in prepared.measured[u.name].items()
         for m in measure(h, level, u.name, u.schema, tree, u.plan, source.of(level), ledger)
     )  # fmt: skip
-    after, limits = spec.after, bounds(spec, prepared)
+
+
+def estimated(spec: RunSpec, prepared: Prepared, seed: int, pool: Executor) -> Release:
+    """Of the tree that is measured."""
+    spec = spec.on(prepared.trees)
+    u, tree = spec.persons, prepared.trees[spec.persons.name]
+    after, limits, found = spec.after, bounds(spec, prepared), noisy(spec, prepared, seed)
     passes, prior = Passes(u.passes, after.tolerance), after.prior != "none"
     if after.method == "full-information":
-        out = full_information(
-            noisy, tree.spine, limits, u, passes, pool, tolerance=after.tolerance, housing_prior=prior
+        return full_information(
+            found, tree.spine, limits, u, passes, pool, tolerance=after.tolerance, housing_prior=prior
         )
-    else:
-        pooled = Pooled.of(noisy, tree.spine, limits, u.schema, tree.measured)
-        out = topdown(pooled, tree.spine, limits, u, passes, pool, housing_prior=prior)
-    return tree.published(out.histograms[tree.spine.levels[-1]], len(prepared.spine.codes[-1]))
+    pooled = Pooled.of(found, tree.spine, limits, u.schema, tree.measured)
+    return topdown(pooled, tree.spine, limits, u, passes, pool, housing_prior=prior)
+
+
+def lowest(prepared: Prepared, universe: str, release: Release) -> Histogram:
+    """What a release has of the lowest published units."""
+    tree = prepared.trees[universe]
+    return tree.published(release.histograms[tree.spine.levels[-1]], len(prepared.spine.codes[-1]))
+
+
+def published(spec: RunSpec, prepared: Prepared, seed: int, pool: Executor) -> Histogram:
+    """The persons of the lowest published units."""
+    return lowest(prepared, spec.persons.name, estimated(spec, prepared, seed, pool))
+
+
+def estimating(spec: RunSpec, **keys: object) -> RunSpec:
+    """The same with other keys of ``[estimation]``."""
+    changed = spec.model_copy(update={"estimation": spec.estimation.model_copy(update=keys)})
+    changed.__dict__.pop("after", None)  # a copy has what was computed of the other
+    return changed
 
 
 def bounds(spec: RunSpec, prepared: Prepared) -> dict[str, LevelBounds]:
@@ -48,11 +70,11 @@ def bounds(spec: RunSpec, prepared: Prepared) -> dict[str, LevelBounds]:
     return bounds_of(u.schema, spine, known)
 
 
-def both(prepared: Prepared, universe: str, lowest: Histogram) -> Iterator[tuple[str, Histogram, Histogram]]:
+def both(prepared: Prepared, universe: str, found: Histogram) -> Iterator[tuple[str, Histogram, Histogram]]:
     """Of every level and kind of area the true histogram and the published one."""
-    bottom, levels = prepared.spine.levels[-1], lowest.upward(prepared.spine)
+    bottom, levels = prepared.spine.levels[-1], found.upward(prepared.spine)
     true = {lv: h.open("to hold published counts against it") for lv, h in prepared.truth[universe].items()}
     for level, h in levels.items():
         yield level, true[level], h
     for a in prepared.areas:
-        yield a.kind, a.histogram(true[bottom]), a.histogram(lowest)
+        yield a.kind, a.histogram(true[bottom]), a.histogram(found)

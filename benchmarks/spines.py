@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.common import CONFIG, CONFIG_AREAS, RHODE_ISLAND, Figures, no_data, shared_data
-from benchmarks.published import both, bounds, published
+from benchmarks.published import both, bounds, estimating, published
 from das import spec as specification
 from das.engine import Silent, executor
 from das.jobs.area_planning import linear
@@ -68,10 +68,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _run(spec: RunSpec, prepared: Prepared, seed: int, method: str, pool: Executor) -> Errors:
-    estimation = spec.estimation.model_copy(update={"method": method})
-    changed = spec.model_copy(update={"estimation": estimation})
-    changed.__dict__.pop("after", None)
-    return dict(_errors(prepared, spec.persons.name, published(changed, prepared, seed, pool)))
+    found = published(estimating(spec, method=method), prepared, seed, pool)
+    return dict(_errors(prepared, spec.persons.name, found))
 
 
 def _theory(spec: RunSpec, prepared: Prepared) -> Iterator[tuple[tuple[str, str], float]]:
