@@ -79,7 +79,8 @@ class TargetRow:
 class Optimum:
     """``plan`` costs exactly ``rho``; ``now`` is the plan as it was. ``bound``: what no allocation is below, of the objective
     ``value``: the total for ``least``, else the geometric mean of the targets' variances beside those of now. ``idle``: draws of
-    the plan as it was that buy nothing; ``over``: by how much, relatively, the worst limit is exceeded."""
+    the plan as it was that buy nothing; ``over``: by how much, relatively, the worst standard deviation exceeds
+    its limit."""
 
     goal: Goal
     ground: Ground
@@ -372,5 +373,15 @@ def _described(goal: Goal, ground: Ground, problem: Problem, found: Certified, n
     nothing = tuple(pair for pair, is_ in zip(draws.pairs, idle(model, before, f), strict=True) if is_)
     n = len(goal.wishes)
     return Optimum(
-        goal, ground, now, plan, rows[:n], rows[n:], value, bound, over if over > MET else 0.0, found.steps, nothing
+        goal,
+        ground,
+        now,
+        plan,
+        rows[:n],
+        rows[n:],
+        value,
+        bound,
+        float(np.expm1(over / 2)) if over > MET else 0.0,
+        found.steps,
+        nothing,
     )
