@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from das.model.level_bounds import LevelBounds
-from das.model.measurement import Measurement, MeasurementSource
+from das.model.measurement import Measurement, MeasurementSource, PooledMeasurement
 from das.model.schema import Schema
 from das.model.spine import Spine
 
@@ -107,7 +107,7 @@ class Pooled:
         out, variance = own.values.astype(np.float64), own.variance.copy()
         out[pooled] = values[pooled] / precision[pooled, None]
         variance[pooled] = 1.0 / precision[pooled]
-        return Measurement(level, query, start, out, variance)
+        return PooledMeasurement(level, query, start, out, variance)
 
     def part(self, level: str, start: int, stop: int) -> MeasurementSource:
         own, here = self.source.part(level, start, stop), tuple(h.part() for h in self._within(level, start, stop))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,9 +17,11 @@ from das.model.frozen import Frozen
 class Measurement(Frozen):
     """Noisy answers of one query for the units ``start : start + len(values)`` of one level.
 
-    ``values`` has shape ``(units, answers)`` (int64, may be negative; floats where several measurements are pooled);
-    ``variance`` shape ``(units,)``, float, infinite where a unit was not measured.
+    ``values`` has shape ``(units, answers)`` (int64, may be negative); ``variance`` shape ``(units,)``, float, infinite where a
+    unit was not measured.
     """
+
+    numbers: ClassVar[type[np.generic]] = np.int64  #: what the values are
 
     level: str
     query: str
@@ -32,8 +34,10 @@ class Measurement(Frozen):
             raise InputError(
                 "values must be (units, answers) and variance (units,)", where=f"{self.level}/{self.query}"
             )
-        if self.values.dtype not in (np.int64, np.float64) or self.variance.dtype.kind != "f":
-            raise InputError("values must be int64 or float64, and variance floats", where=f"{self.level}/{self.query}")
+        if self.values.dtype != self.numbers or self.variance.dtype.kind != "f":
+            raise InputError(
+                f"values must be {np.dtype(self.numbers)} and variance floats", where=f"{self.level}/{self.query}"
+            )
         if not (self.variance > 0).all():
             raise InputError("a variance is not positive", where=f"{self.level}/{self.query}")
 
@@ -46,7 +50,13 @@ class Measurement(Frozen):
         if not self.start <= start <= stop <= self.start + len(self.values):
             raise InputError(f"units {start} to {stop} are not all measured", where=f"{self.level}/{self.query}")
         here = slice(start - self.start, stop - self.start)
-        return Measurement(self.level, self.query, start, self.values[here], self.variance[here])
+        return type(self)(self.level, self.query, start, self.values[here], self.variance[here])
+
+
+class PooledMeasurement(Measurement):
+    """Means of several measurements of the same answers: floats."""
+
+    numbers = np.float64
 
 
 class MeasurementSource(Protocol):
