@@ -38,8 +38,8 @@ from das.release.post import Opened
 from das.spec import RunSpec
 
 Array = NDArray[np.float64]
-#: How close to the best a search comes, and how many steps it takes at most: in closed form, over a real tree, over cells.
-GAPS = {"numbers": (2e-4, 3000), "tree": (1e-3, 1500), "cells": (2e-2, 60)}
+#: How close to the best a search comes, and how many steps it takes at most: in closed form, over a real tree.
+GAPS = {"numbers": (2e-4, 3000), "tree": (1e-3, 1500)}
 #: Of a class of population fewer areas than this say nothing.
 _FEW = 1
 #: More than the inhabitants of any country.

@@ -120,7 +120,8 @@ def _of_the_tree(spec: RunSpec, blocks: Blocks) -> tuple[str, ...]:
 def _of_the_budget(spec: RunSpec) -> tuple[str, ...]:
     """What the privacy statement says of shares that were computed from something."""
     return tuple(
-        f"The shares of the budget ({name}) were made from {'; '.join(made)}. No record of this run entered them."
+        f"The shares of the budget ({name}) were made from {'; '.join(made)}, as the configuration says. "
+        "That no record of this run entered them otherwise than by what is published is its word: it is not checked."
         for name, made in spec.made_from.items() if made
     )  # fmt: skip
 
