@@ -32,8 +32,55 @@ Ints = NDArray[np.int64]
 FANOUT = 12
 
 
+class _Measured:
+    """How the units of a tree are measured."""
+
+    spine: Spine
+    last: tuple[NDArray[np.int8], ...]
+    shares: bool
+
+    def level_names(self) -> tuple[str, ...]:
+        """Of all levels, also of those that are not there."""
+        raise NotImplementedError
+
+    @property
+    def alike(self) -> bool:
+        """Whether all units of a level are measured alike."""
+        return not self.last
+
+    def measured(self, level: str) -> NDArray[np.bool_]:
+        """The units of a level that are measured, ``(units,)``."""
+        depth = self.spine.index(level)
+        return np.ones(len(self.spine.codes[depth]), dtype=bool) if self.alike else self.last[depth] >= depth
+
+    def classes(self, level: str) -> Mapping[str, NDArray[np.bool_]]:
+        """The classes of a level's units that there are, each with its units ``(units,)``; of those that are not measured
+        last."""
+        depth = self.spine.index(level)
+        if self.alike:
+            return {ALL: np.ones(len(self.spine.codes[depth]), dtype=bool)}
+        if not self.shares:
+            both = {chains.MEASURED: self.last[depth] == depth, chains.UNMEASURED: self.last[depth] != depth}
+            return {name: units for name, units in both.items() if units.any()}
+        found = sorted(np.unique(self.last[depth]).tolist(), key=lambda end: (end < depth, end))
+        return {chains.name(self.level_names(), depth, end): self.last[depth] == end for end in found}
+
+
 @dataclass(frozen=True, eq=False, repr=False)
-class MeasuredSpine(Frozen):
+class MeasuredTrunk(_Measured, Frozen):
+    """The upper levels of a :class:`MeasuredSpine`, of whose levels ``every`` has the names."""
+
+    spine: Spine
+    last: tuple[NDArray[np.int8], ...]
+    shares: bool
+    every: tuple[str, ...]
+
+    def level_names(self) -> tuple[str, ...]:
+        return self.every
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class MeasuredSpine(_Measured, Frozen):
     """``spine`` is the tree. ``place`` ``(lowest units,)``: of each of its lowest units the number of the lowest unit of the
     published spine that it is. ``last`` has for each level, root first, an array ``(units,)``: a unit at depth i is
     measured with the shares of the levels i to ``last``, and with none where that is -1
@@ -107,27 +154,23 @@ class MeasuredSpine(Frozen):
         ]
         return f"<MeasuredSpine: {', '.join(some)}>"
 
-    @property
-    def alike(self) -> bool:
-        """Whether all units of a level are measured alike."""
-        return not self.last
+    def level_names(self) -> tuple[str, ...]:
+        return self.spine.levels
 
-    def measured(self, level: str) -> NDArray[np.bool_]:
-        """The units of a level that are measured, ``(units,)``."""
-        depth = self.spine.index(level)
-        return np.ones(len(self.spine.codes[depth]), dtype=bool) if self.alike else self.last[depth] >= depth
+    def truncated(self, level: str) -> MeasuredTrunk:
+        """The levels down to ``level``."""
+        spine = self.spine.truncated(level)
+        return MeasuredTrunk(spine, self.last[: len(spine)], self.shares, self.spine.levels)
 
-    def classes(self, level: str) -> Mapping[str, NDArray[np.bool_]]:
-        """The classes of a level's units that there are, each with its units ``(units,)``; of those that are not measured
-        last."""
-        depth = self.spine.index(level)
-        if self.alike:
-            return {ALL: np.ones(len(self.spine.codes[depth]), dtype=bool)}
-        if not self.shares:
-            both = {chains.MEASURED: self.last[depth] == depth, chains.UNMEASURED: self.last[depth] != depth}
-            return {name: units for name, units in both.items() if units.any()}
-        found = sorted(np.unique(self.last[depth]).tolist(), key=lambda end: (end < depth, end))
-        return {chains.name(self.spine.levels, depth, end): self.last[depth] == end for end in found}
+    def restricted(self, level: str, units: Ints, start: int, stop: int) -> MeasuredSpine:
+        """Some units of ``level``, which increase, with what is above them and everything below: the part of this tree over
+        the published lowest units ``start:stop``, which are numbered from there."""
+        kept, spine = self.spine.kept(level, units), self.spine.restricted(level, units)
+        place = self.place[kept[-1]] - start
+        if len(place) and not (place.min() >= 0 and place.max() < stop - start):
+            raise InputError("a lowest unit lies outside of the part", where=f"measured spine, {level}")
+        last = tuple(x[here] for x, here in zip(self.last, kept, strict=False))
+        return MeasuredSpine(spine, place, last, self.shares)
 
     @cached_property
     def usual(self) -> UnitPath:

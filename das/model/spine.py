@@ -205,6 +205,32 @@ class Spine(Frozen):
         parent = [p[s] - a for p, s, a in zip(self.parent[depth:], here, first, strict=True)]
         return Spine(self.levels[depth:], codes, (np.zeros(1, dtype=np.int64), *parent[1:]), names)
 
+    def truncated(self, level: str) -> Spine:
+        """The levels down to ``level``."""
+        end = self.index(level) + 1
+        return Spine(self.levels[:end], self.codes[:end], self.parent[:end], self.names[:end])
+
+    def restricted(self, level: str, units: NDArray[np.int64]) -> Spine:
+        """Some units of ``level``, which increase, with what is above them and everything below."""
+        kept = self.kept(level, units)
+        parent = [np.searchsorted(above, self.parent[depth][here])
+                  for depth, (above, here) in enumerate(pairwise(kept), 1)]  # fmt: skip
+        codes = tuple(c[here] for c, here in zip(self.codes, kept, strict=True))
+        names = tuple(n[here] for n, here in zip(self.names, kept, strict=True))
+        return Spine(self.levels, codes, (np.zeros(1, dtype=np.int64), *parent), names)
+
+    def kept(self, level: str, units: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+        """Of each level the units that are left of this tree where some of ``level`` are kept, with what is above and below."""
+        depth, out = self.index(level), [np.asarray(units, dtype=np.int64)]
+        for at in range(depth, 0, -1):
+            out.insert(0, np.unique(self.parent[at][out[0]]))
+        for here in self.levels[depth + 1 :]:
+            starts = self.children(here)
+            first, size = starts[out[-1]], np.diff(starts)[out[-1]]
+            offset = np.repeat(first - np.cumsum(size) + size, size)
+            out.append(offset + np.arange(len(offset)))
+        return out
+
     def batches(self, level: str, answers: int, limit: int = 1 << 22) -> Iterator[tuple[int, int]]:
         """Slices ``(start, stop)`` of the units of ``level`` in order, none splitting a family of siblings,
         each with at most ``limit`` values at ``answers`` a unit (or one family, where that alone is larger).
