@@ -33,9 +33,11 @@ FANOUT = 12
 
 
 class _Measured:
-    """How the units of a tree are measured."""
+    """How the units of a tree are measured, and where they are on the published one: ``place`` is the published unit of its
+    level that each of the lowest units lies in."""
 
     spine: Spine
+    place: Ints
     last: tuple[NDArray[np.int8], ...]
     shares: bool
 
@@ -65,12 +67,25 @@ class _Measured:
         found = sorted(np.unique(self.last[depth]).tolist(), key=lambda end: (end < depth, end))
         return {chains.name(self.level_names(), depth, end): self.last[depth] == end for end in found}
 
+    def within(self, level: str, published: Spine) -> Ints:
+        """The published unit of a level that each unit of the tree's lies in, ``(units,)``; :data:`das.model.cover.NOWHERE`
+        where it lies in several."""
+        if self.alike:
+            return np.arange(published.units(level))
+        below = self.spine.up(self.spine.levels[-1], level)
+        home = published.up(published.levels[-1], level)[self.place]
+        first = np.searchsorted(below, np.arange(self.spine.units(level)))
+        low, high = np.minimum.reduceat(home, first), np.maximum.reduceat(home, first)
+        return np.where(low == high, low, NOWHERE)
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class MeasuredTrunk(_Measured, Frozen):
-    """The upper levels of a :class:`MeasuredSpine`, of whose levels ``every`` has the names."""
+    """The upper levels of a :class:`MeasuredSpine`, of whose levels ``every`` has the names. Several of its lowest units may
+    be in one place, as the two branches of a county are; :data:`das.model.cover.NOWHERE` is that of one in several."""
 
     spine: Spine
+    place: Ints
     last: tuple[NDArray[np.int8], ...]
     shares: bool
     every: tuple[str, ...]
@@ -157,10 +172,12 @@ class MeasuredSpine(_Measured, Frozen):
     def level_names(self) -> tuple[str, ...]:
         return self.spine.levels
 
-    def truncated(self, level: str) -> MeasuredTrunk:
+    def truncated(self, level: str, published: Spine) -> MeasuredTrunk:
         """The levels down to ``level``."""
         spine = self.spine.truncated(level)
-        return MeasuredTrunk(spine, self.last[: len(spine)], self.shares, self.spine.levels)
+        return MeasuredTrunk(
+            spine, self.within(level, published), self.last[: len(spine)], self.shares, self.spine.levels
+        )
 
     def restricted(self, level: str, units: Ints, start: int, stop: int) -> MeasuredSpine:
         """Some units of ``level``, which increase, with what is above them and everything below: the part of this tree over
@@ -210,17 +227,6 @@ class MeasuredSpine(_Measured, Frozen):
         on_path = np.stack([self.last[d][self.spine.up(levels[-1], lv)] for d, lv in enumerate(levels)], axis=1)
         rows, counts = np.unique(on_path, axis=0, return_counts=True)
         return tuple((chains.path(levels, row), n) for row, n in zip(rows.tolist(), counts.tolist(), strict=True))
-
-    def within(self, level: str, published: Spine) -> Ints:
-        """The published unit of a level that each unit of the tree's lies in, ``(units,)``; :data:`das.model.cover.NOWHERE`
-        where it lies in several."""
-        if self.alike:
-            return np.arange(published.units(level))
-        below = self.spine.up(self.spine.levels[-1], level)
-        home = published.up(published.levels[-1], level)[self.place]
-        first = np.searchsorted(below, np.arange(self.spine.units(level)))
-        low, high = np.minimum.reduceat(home, first), np.maximum.reduceat(home, first)
-        return np.where(low == high, low, NOWHERE)
 
     def whole(self, level: str, of: str, published: Spine) -> NDArray[np.bool_]:
         """The units of a level that are made up of whole published units of the level ``of``, ``(units,)``: a county in two

@@ -94,9 +94,9 @@ class Shards(Frozen):
         units = self.units(shard)
         return spine.restricted(self.level, np.arange(units.start, units.stop))
 
-    def trunk_of(self, tree: MeasuredSpine) -> MeasuredSpine | MeasuredTrunk:
-        """The trunk of a measured tree; all of it where there is no shard."""
-        return tree.truncated(self.level) if len(self) else tree
+    def trunk_of(self, tree: MeasuredSpine, spine: Spine) -> MeasuredSpine | MeasuredTrunk:
+        """The trunk of a measured tree over the published ``spine``; all of it where there is no shard."""
+        return tree.truncated(self.level, spine) if len(self) else tree
 
     def shard_of(self, tree: MeasuredSpine, spine: Spine, shard: int) -> MeasuredSpine:
         """A measured tree's part over a shard of the published ``spine``."""

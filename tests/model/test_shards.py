@@ -79,9 +79,9 @@ def test_a_measured_tree_over_a_shard_has_its_units_classes_and_places(spine: Sp
     shards = Shards.of(spine, [tree], largest=8)
     bounds, seen = shards.lowest(spine), []
     if not len(shards):
-        assert shards.trunk_of(tree) is tree
+        assert shards.trunk_of(tree, spine) is tree
         return
-    trunk = shards.trunk_of(tree)
+    trunk = shards.trunk_of(tree, spine)
     for level in trunk.spine.levels:
         whole, here = tree.classes(level), trunk.classes(level)
         assert whole.keys() == here.keys()
