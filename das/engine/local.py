@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Executor, Future
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
+from types import TracebackType
 from typing import Any, TypeVar
 
 from threadpoolctl import threadpool_limits
 
-from das.engine.workers import load, processes
+from das.engine.tasks import AGAIN, Answer, Fault, Task, Work, answer_of, largest_first, lost, outcome
+from das.engine.workers import Seat, load, processes
 
 Item = TypeVar("Item")
-Answer = TypeVar("Answer")
+Given = TypeVar("Given")
 
 
 class InProcess(Executor):
@@ -40,11 +43,9 @@ def executor(workers: int) -> Iterator[Executor]:
         yield pool
 
 
-def in_order(
-    pool: Executor, work: Callable[[Item], Answer], items: Iterable[Item], ahead: int = 16
-) -> Iterator[Answer]:
+def in_order(pool: Executor, work: Callable[[Item], Given], items: Iterable[Item], ahead: int = 16) -> Iterator[Given]:
     """The answers in the order of the items, with at most ``ahead`` of them under way."""
-    waiting: deque[Future[Answer]] = deque()
+    waiting: deque[Future[Given]] = deque()
     ahead = 1 if isinstance(pool, InProcess) else ahead
     for item in items:
         waiting.append(pool.submit(work, item))
@@ -52,3 +53,82 @@ def in_order(
             yield waiting.popleft().result()
     while waiting:
         yield waiting.popleft().result()
+
+
+class LocalEngine:
+    """Tasks in this process for one worker, else in processes of their own. These are of one call of :meth:`answers`:
+    they begin with it and are gone at its end, and what they had in their memory with them."""
+
+    def __init__(self, workers: int = 1) -> None:
+        self.workers = workers
+        self._seats: set[Seat] = set()
+
+    def __enter__(self) -> LocalEngine:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._leave()
+
+    def answers(
+        self, work: Work, tasks: Iterable[Task], *, confidential: bool = False
+    ) -> Iterator[tuple[Task, Answer]]:
+        """See :class:`das.engine.tasks.Engine`."""
+        waiting = deque(largest_first(tasks))
+        if self.workers <= 1:
+            load()
+            for task in waiting:
+                with threadpool_limits(1):
+                    found = outcome(work, task, confidential)
+                yield task, answer_of(task, found)
+            return
+        try:
+            yield from self._spread(work, waiting, confidential)
+        finally:
+            self._leave()
+
+    def _spread(self, work: Work, waiting: deque[Task], confidential: bool) -> Iterator[tuple[Task, Answer]]:
+        """A seat has one task at a time, so that it is known which was lost with a worker, and no other is."""
+        idle: list[Seat] = []
+        under_way: dict[Future[Answer | Fault], tuple[Task, Seat]] = {}
+        losses: Counter[Task] = Counter()
+        while waiting or under_way:
+            while waiting and len(under_way) < self.workers:
+                seat = idle.pop() if idle else self._seat()
+                if (future := seat.submit(outcome, work, waiting[0], confidential)) is None:
+                    self._give_up(seat)  # killed while it was idle
+                else:
+                    under_way[future] = waiting.popleft(), seat
+            ready: list[tuple[Task, Answer | Fault]] = []
+            for future in wait(under_way, return_when=FIRST_COMPLETED).done:
+                task, seat = under_way.pop(future)
+                try:
+                    ready.append((task, future.result()))
+                    idle.append(seat)
+                except BrokenProcessPool:
+                    losses[task] += 1
+                    why = self._give_up(seat)
+                    if losses[task] > AGAIN:
+                        raise lost(task, losses[task], why, "perhaps for want of memory: use fewer workers") from None
+                    waiting.appendleft(task)
+            for task, found in ready:
+                yield task, answer_of(task, found)
+
+    def _seat(self) -> Seat:
+        """The first one proves that processes can be started at all."""
+        seat = Seat()
+        if not self._seats:
+            seat.prove()
+        self._seats.add(seat)
+        return seat
+
+    def _give_up(self, seat: Seat) -> str:
+        self._seats.discard(seat)
+        seat.leave()
+        return seat.ending
+
+    def _leave(self) -> None:
+        """End all processes, also those that are at work."""
+        while self._seats:
+            self._seats.pop().leave()

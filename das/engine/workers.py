@@ -11,18 +11,20 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator
-from concurrent.futures import Executor, ProcessPoolExecutor
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from importlib import import_module
 from multiprocessing.connection import wait
 from multiprocessing.context import SpawnContext, SpawnProcess
-from typing import Any
+from typing import Any, TypeVar
 
 from threadpoolctl import threadpool_limits
 
 from das.errors import DasError, UserError
+
+Given = TypeVar("Given")
 
 _NAME = "worker of das"
 _REMEDY = 'in a script, put what you run under `if __name__ == "__main__":`'
@@ -80,23 +82,62 @@ def processes(workers: int) -> Iterator[Executor]:
     context = _Context()
     pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_begin)
     try:
-        try:
-            pool.submit(_nothing).result()
-        except BrokenProcessPool:
-            raise UserError("the worker processes ended before they began", where=f"{workers} workers",
-                            remedy=f"{_REMEDY}, so that workers can import it without running it; or use one worker") from None  # fmt: skip
+        _prove(pool)
         try:
             yield pool
         except BrokenProcessPool:
             raise DasError("a worker process was ended in the midst of its work, perhaps for want of memory",
                            where=f"{workers} workers", remedy="use fewer workers") from None  # fmt: skip
     except BaseException:
-        for process in context.made:
-            if process.is_alive():
-                process.terminate()
+        context.terminate()
         raise
     finally:
         pool.shutdown(cancel_futures=True)
+
+
+def _prove(pool: Executor) -> None:
+    """Wait until a worker of a new pool has begun. Raises :class:`UserError` where it does not."""
+    try:
+        pool.submit(_nothing).result()
+    except BrokenProcessPool:
+        raise UserError("the worker processes ended before they began", where="workers",
+                        remedy=f"{_REMEDY}, so that workers can import it without running it; or use one worker") from None  # fmt: skip
+
+
+class Seat:
+    """One worker process, which can be lost without the others."""
+
+    def __init__(self) -> None:
+        self._context = _Context()
+        self._pool = ProcessPoolExecutor(1, mp_context=self._context, initializer=_begin)
+
+    def prove(self) -> None:
+        """Raises :class:`UserError` where the process cannot be started."""
+        try:
+            _prove(self._pool)
+        except BaseException:
+            self.leave()
+            raise
+
+    def submit(self, work: Callable[..., Given], *args: object) -> Future[Given] | None:
+        """``None`` where the process has ended."""
+        try:
+            return self._pool.submit(work, *args)
+        except BrokenProcessPool:
+            return None
+
+    @property
+    def ending(self) -> str:
+        """How the process has ended, in words."""
+        codes = [p.exitcode for p in self._context.made if p.exitcode]
+        if not codes:
+            return "it ended"
+        return f"signal {-codes[0]}" if codes[0] < 0 else f"exit code {codes[0]}"
+
+    def leave(self) -> None:
+        """End the process, also in the midst of its work, and wait for its end."""
+        self._context.terminate()
+        self._pool.shutdown(cancel_futures=True)
 
 
 class _Context(SpawnContext):
@@ -109,6 +150,11 @@ class _Context(SpawnContext):
     def Process(self, *args: Any, **kwargs: Any) -> _Worker:  # type: ignore[override]
         self.made.append(_Worker(*args, **kwargs))
         return self.made[-1]
+
+    def terminate(self) -> None:
+        for process in self.made:
+            if process.is_alive():
+                process.terminate()
 
 
 def load() -> None:

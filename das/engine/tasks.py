@@ -1,0 +1,160 @@
+"""What an engine carries: a task says where its input lies and where its output goes, an answer what came of it.
+
+Neither holds data. A task is a stage of a run and a partition of it; whoever performs it reads files and writes files. An
+answer is a small JSON object of paths, digests and counts. So an engine may lose a task, do it twice, or show it on a page
+for operators: what is lost is done again, and there is nothing to be seen.
+
+An error is a value too (:class:`Fault`): raised in a worker it would go through the logs of the engine. Of a *confidential*
+task, which has the truth in its memory, no more than the class of an error is told, for messages can quote counts.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import resource
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from math import isfinite
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Protocol
+
+import das.errors
+from das.errors import DasError, UserError
+
+#: How often a task is done again whose worker died.
+AGAIN = 3
+#: The most bytes of an answer: paths, digests and counts of a partition have room in it, data have not.
+LARGEST = 1 << 20
+_NAME = re.compile(r"\w[\w.-]*")
+
+Answer = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Task:
+    """``shards`` are the first and the last of the partition, ``weight`` is how much work there is in it: its blocks.
+
+    Raises:
+        ValueError: a name that is no file's name, shards that are none, a weight below zero.
+    """
+
+    run: Path
+    stage: str
+    partition: str
+    shards: tuple[int, int]
+    weight: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not (_NAME.fullmatch(self.stage) and _NAME.fullmatch(self.partition)):
+            raise ValueError(f"{self.stage!r} {self.partition!r} cannot name a file")
+        if not 0 <= self.shards[0] <= self.shards[1]:
+            raise ValueError(f"{self}: no shards")
+        if not (isfinite(self.weight) and self.weight >= 0):
+            raise ValueError(f"{self}: no weight")
+
+    def __str__(self) -> str:
+        return f"{self.stage} {self.partition}"
+
+
+#: A function at the top of a module, so that it has a name in another process.
+Work = Callable[[Task], Answer]
+
+
+class Engine(Protocol):
+    """Those who perform tasks, while the context lasts."""
+
+    def __enter__(self) -> Engine: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+    def answers(
+        self, work: Work, tasks: Iterable[Task], *, confidential: bool = False
+    ) -> Iterator[tuple[Task, Answer]]:
+        """Each task and its answer as it is ready; the largest begins first. A task may be done more than once.
+
+        With ``confidential`` it is done where the truth may be, and such a process does nothing else afterwards.
+
+        Raises:
+            DasError: at once, what a task raised; or a task was lost more than ``AGAIN`` times.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What a task raised: the name of the class, that of the class of :mod:`das.errors` which it is one of, and its words."""
+
+    kind: str
+    of: str
+    what: str
+    where: str | None = None
+    remedy: str | None = None
+    trace: str | None = None
+
+    @classmethod
+    def from_error(cls, error: Exception) -> Fault:
+        of = next((c.__name__ for c in type(error).__mro__ if c.__module__ == das.errors.__name__), DasError.__name__)
+        if isinstance(error, DasError):
+            return cls(type(error).__name__, of, error.what, error.where, error.remedy)
+        kind = type(error).__name__
+        return cls(kind, of, f"{kind}: {error}", trace="".join(traceback.format_exception(error)))
+
+    def bare(self, task: Task) -> Fault:
+        """The same without its words."""
+        return Fault(self.kind, self.of, f"{self.kind} in a task that sees the truth", str(task),
+                     f"`das status {task.run}` shows its words, which can tell of the truth")  # fmt: skip
+
+    def error(self, task: Task) -> DasError:
+        """What is to be raised where the task was given out."""
+        error: DasError = getattr(das.errors, self.of)(self.what, where=self.where or task, remedy=self.remedy)
+        if self.trace:
+            error.add_note(self.trace)
+        return error
+
+
+def outcome(work: Work, task: Task, confidential: bool = False) -> Answer | Fault:
+    """In the process that performs a task: what came of it. An answer is as JSON has it, whatever the engine."""
+    if confidential:
+        leave_no_core()
+    try:
+        text = json.dumps(work(task), allow_nan=False)
+        if len(text) > LARGEST:
+            raise ValueError(f"an answer of {len(text):,} bytes, where {LARGEST:,} are the most")
+        answer: Answer = json.loads(text)
+        return answer
+    except Exception as error:
+        fault = Fault.from_error(error)
+        return fault.bare(task) if confidential else fault
+
+
+def answer_of(task: Task, found: Answer | Fault) -> Answer:
+    """The answer, or the error raised."""
+    if isinstance(found, Fault):
+        raise found.error(task)
+    return found
+
+
+def leave_no_core() -> None:
+    """From here on this process leaves no core file: what it has had in its memory is in the core."""
+    _, hard = resource.getrlimit(resource.RLIMIT_CORE)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, hard))
+
+
+def largest_first(tasks: Iterable[Task]) -> list[Task]:
+    """So that none begins last that takes longest."""
+    return sorted(tasks, key=lambda t: -t.weight)
+
+
+def lost(task: Task, times: int, why: str, remedy: str) -> DasError:
+    """The error of a task whose workers have died, every time."""
+    return DasError(f"its worker was ended in the midst of it, {times} times ({why})", where=task, remedy=remedy)
+
+
+def refused(what: str, where: object, remedy: str) -> Fault:
+    """What a worker answers that cannot do the work."""
+    return Fault(UserError.__name__, UserError.__name__, what, str(where), remedy)
