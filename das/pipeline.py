@@ -35,7 +35,8 @@ from das.spec import RunSpec
 from das.stages import Stages
 from das.truth.assessment import Assessed, assess, truth_path
 from das.truth.measuring import MeasuringRecord, begin, check_configuration, check_same, measure_release
-from das.truth.preparation import Prepared, TrueHistograms, prepare
+from das.truth.preparation import prepare
+from das.truth.prepared import Prepared, TrueHistograms
 from das.version import __version__
 
 

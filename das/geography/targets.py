@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,10 +31,14 @@ def of(
         elif name in blocks.fields:
             out[name] = blocks.fields[name]
         else:
-            known = dict.fromkeys([*spine.levels[1:-1], *blocks.fields])
-            raise InputError(f"the input has no geographic field {name!r}", where="geography.targets",
-                             remedy=f"name some of {', '.join(known)}, or the file of a list of blocks")  # fmt: skip
+            raise unknown(name, dict.fromkeys([*spine.levels[1:-1], *blocks.fields]))
     return out
+
+
+def unknown(name: str, known: Iterable[str]) -> InputError:
+    """That no field of the input has the name of a target."""
+    return InputError(f"the input has no geographic field {name!r}", where="geography.targets",
+                      remedy=f"name some of {', '.join(known)}, or the file of a list of blocks")  # fmt: skip
 
 
 def listed(areas: Areas, units: int) -> Codes:

@@ -35,7 +35,8 @@ from das.report.sweep import sweep_page
 from das.spec import METHODS, RunSpec
 from das.stages import Stages
 from das.truth.measuring import MeasuringRecord, begin, check_same, measure_release
-from das.truth.preparation import Prepared, prepare
+from das.truth.preparation import prepare
+from das.truth.prepared import Prepared
 
 WARNING = (
     "Each budget and repeat of this sweep measured the same records anew; its methods share that noise, whose cost is "

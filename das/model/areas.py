@@ -136,6 +136,25 @@ class Areas(Frozen):
         called = None if names is None else names.at(codes[kept])
         return Areas(kind, codes[kept], area.astype(np.int64), inside.astype(np.int64), called)
 
+    @staticmethod
+    def joined(parts: Sequence[Sequence[Areas]], at: Sequence[NDArray[np.int64]]) -> tuple[Areas, ...]:
+        """Those of several trees over one: unit u of tree i is unit ``at[i][u]`` there. An area of one kind and code that is in
+        several is one."""
+        found: dict[str, list[tuple[Areas, NDArray[np.int64]]]] = {}
+        for kinds, here in zip(parts, at, strict=True):
+            for areas in kinds:
+                found.setdefault(areas.kind, []).append((areas, here[areas.unit]))
+        out = []
+        for kind, same in found.items():
+            code, first, number = np.unique(
+                np.concatenate([a.codes for a, _ in same]), return_index=True, return_inverse=True
+            )
+            starts = np.cumsum([0, *(len(a) for a, _ in same)])
+            area = np.concatenate([number[a.area + start] for (a, _), start in zip(same, starts, strict=False)])
+            names = np.concatenate([a.called for a, _ in same])[first]
+            out.append(Areas(kind, code, area, np.concatenate([unit for _, unit in same]), names))
+        return tuple(out)
+
 
 #: How long the GEOIDs of areas are: state and place; state, county and subdivision; state and district.
 GEOID_DIGITS = {"Place": 7, "County_Subdivision": 10, "CD": 4, "SLDU": 5, "SLDL": 5}

@@ -231,6 +231,29 @@ class Spine(Frozen):
             out.append(offset + np.arange(len(offset)))
         return out
 
+    @staticmethod
+    def joined(parts: Sequence[Spine]) -> tuple[Spine, list[list[NDArray[np.int64]]]]:
+        """Trees that have the root in common, and no other unit, as one; and of each, level by level, which unit each of its
+        own is there. Raises :class:`InputError` where they are not such."""
+        first = parts[0]
+        if any(p.levels != first.levels or not np.array_equal(p.codes[0], first.codes[0]) for p in parts):
+            raise InputError("the trees have other levels, or another root", where="spine")
+        at = [[np.zeros(1, dtype=np.int64)] for _ in parts]
+        codes, parents, names = [first.codes[0]], [np.zeros(1, dtype=np.int64)], [first.names[0]]
+        for depth in range(1, len(first)):
+            code = np.concatenate([p.codes[depth] for p in parts])
+            parent = np.concatenate([here[-1][p.parent[depth]] for p, here in zip(parts, at, strict=True)])
+            order = np.lexsort((code, parent)) if depth == 1 else np.argsort(parent, kind="stable")
+            place = np.empty(len(order), dtype=np.int64)
+            place[order] = np.arange(len(order))
+            ends = np.cumsum([len(p.codes[depth]) for p in parts])[:-1]
+            for here, mine in zip(at, np.split(place, ends), strict=True):
+                here.append(mine)
+            codes.append(code[order])
+            parents.append(parent[order])
+            names.append(np.concatenate([p.names[depth] for p in parts])[order])
+        return Spine(first.levels, tuple(codes), tuple(parents), tuple(names)), at
+
     def batches(self, level: str, answers: int, limit: int = 1 << 22) -> Iterator[tuple[int, int]]:
         """Slices ``(start, stop)`` of the units of ``level`` in order, none splitting a family of siblings,
         each with at most ``limit`` values at ``answers`` a unit (or one family, where that alone is larger).

@@ -28,7 +28,7 @@ from das.release.post import Opened, open_release
 from das.spec import RunSpec
 from das.tables import of as tables_of
 from das.truth.histogram import over, upward
-from das.truth.preparation import TrueHistograms
+from das.truth.prepared import TrueHistograms
 
 REASON = "impossible results are counted in the truth as well, for confidential/ only"
 

@@ -12,17 +12,21 @@ from das.model.records import Records
 from das.model.spine import Spine
 
 
+def lowest_histogram(
+    records: Confidential[Records], unit_of_block: NDArray[np.int64], spine: Spine
+) -> Confidential[Histogram]:
+    """Counts of the lowest level; ``unit_of_block`` is the unit there of each block. One sort of the records. Sparse: memory
+    grows with the number of positive cells."""
+    r = records.open("to count records by unit and cell")
+    units = spine.units(spine.levels[-1])
+    return Confidential(Histogram.of(units, r.schema.cells, unit_of_block[r.block], r.cell, r.count))
+
+
 def histograms(
     records: Confidential[Records], unit_of_block: NDArray[np.int64], spine: Spine
 ) -> dict[str, Confidential[Histogram]]:
-    """Counts of every level, root first. ``unit_of_block`` is the unit, at the lowest level, of each block.
-
-    One sort of the records at the bottom; each level above adds up the one below it. Sparse throughout:
-    memory grows with the number of positive cells.
-    """
-    r = records.open("to count records by unit and cell")
-    h = Histogram.of(spine.units(spine.levels[-1]), r.schema.cells, unit_of_block[r.block], r.cell, r.count)
-    return upward(Confidential(h), spine)
+    """Counts of every level, root first: each adds up the one below it."""
+    return upward(lowest_histogram(records, unit_of_block, spine), spine)
 
 
 def upward(lowest: Confidential[Histogram], spine: Spine) -> dict[str, Confidential[Histogram]]:

@@ -35,7 +35,7 @@ from das.release.seal import seal
 from das.spec import RunSpec
 from das.stages import Stages
 from das.truth.measure import measure
-from das.truth.preparation import Prepared
+from das.truth.prepared import Prepared
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -11,14 +10,13 @@ from numpy.typing import NDArray
 
 from das.engine import Progress
 from das.errors import InputError, SpecError
-from das.files.readers import area_list
+from das.files.readers import area_list, registry
 from das.files.readers.registry import read, read_beside
 from das.files.readers.source import source_of
 from das.geography import bounds as geography
 from das.geography import optimized, tabulation, targets
 from das.geography.geocodes import NATIONAL, Geocodes
 from das.model.areas import Areas, off_spine
-from das.model.closed import Closed
 from das.model.confidential import Confidential
 from das.model.constraint import Constraint
 from das.model.histogram import Histogram
@@ -29,36 +27,50 @@ from das.model.universe import Exact, Universe
 from das.spec import RunSpec
 from das.spec.parts import OwnUniverse
 from das.stages import Stages
-from das.truth.histogram import histograms, over
+from das.truth.histogram import lowest_histogram
+from das.truth.prepared import Prepared, joined
 
 TrueHistograms = Mapping[str, Confidential[Histogram]]
 
 
-@dataclass(frozen=True, repr=False)
-class Prepared(Closed):
-    """The input as histograms, with its public structure: all that measuring needs, at any budget.
-
-    ``spine`` and ``truth`` are of what is published. ``trees`` and ``measured`` are of what is measured, by universe: the
-    same, unless the spine is optimised.
-    """
-
-    spine: Spine
-    truth: Mapping[str, TrueHistograms]
-    trees: Mapping[str, MeasuredSpine]
-    measured: Mapping[str, TrueHistograms]
-    constraints: Mapping[str, tuple[Constraint, ...]]
-    sources: tuple[Source, ...]
-    notes: tuple[str, ...]
-    areas: tuple[Areas, ...] = ()  #: off the spine
-    assigned: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  #: by universe: see ``Extract.assigned``
-
-
 def prepare(spec: RunSpec, paths: Sequence[Path], stages: Stages, progress: Progress) -> Prepared:
-    """Read and validate the input, build the spine, count."""
+    """Read and validate the input, build the spine, count: a state at a time, where the input is one of states.
+
+    Raises :class:`InputError` or :class:`SpecError` for whatever is wrong with it."""
     for path in spec.geography.lists:
         if not Path(path).is_file():
             raise InputError(f"no such file: {path}", where="geography.targets",
                              remedy="name a list of blocks as seen from here, or a field of the input")  # fmt: skip
+    parts = _apart(spec, paths)
+    if len(parts) == 1:
+        return _prepare(spec, parts[0], stages, progress)
+    found = [_prepare(spec, part, stages, progress, partly=True) for part in parts]
+    known = {*spec.geography.levels, *(areas.kind for part in found for areas in part.areas)}
+    if lost := [name for name in spec.geography.named if name not in known]:
+        raise targets.unknown(lost[0], sorted(known))
+    return joined(found)
+
+
+def _named(spec: RunSpec, paths: Sequence[Path]) -> list[Path]:
+    paths = list(paths) or [Path(p) for p in spec.data.path]
+    if not paths:
+        raise SpecError("no input is named", where="data.path", remedy="set data.path, or give --data PATH")
+    return paths
+
+
+def _apart(spec: RunSpec, paths: Sequence[Path]) -> list[list[Path]]:
+    """The files of each part of the input that is read by itself. States are, unless something goes across them: lists of
+    blocks, and records of another universe."""
+    paths = _named(spec, paths)
+    across = bool(spec.geography.lists) or any(part.data.path for part in spec.own.values())
+    apart = not across and "State" in spec.geography.levels[1:-1]
+    return registry.apart(spec.data.reader, paths) if apart else [paths]
+
+
+def _prepare(
+    spec: RunSpec, paths: Sequence[Path], stages: Stages, progress: Progress, partly: bool = False
+) -> Prepared:
+    """One part of the input, by itself. With ``partly`` there are others, which may have fields that this has not."""
     with stages("read"):
         extract = _extract(spec, paths, progress)
         records, sources = _records(spec, extract, progress)
@@ -68,35 +80,28 @@ def prepare(spec: RunSpec, paths: Sequence[Path], stages: Stages, progress: Prog
     with stages("histograms"):
         progress.stage("histograms", None)
         spine, unit = tabulation.spine(extract.blocks, spec.geography.levels, spec.geography.define)
-        counted = {name: histograms(r, unit, spine) for name, r in records.items()}
+        lowest = {name: lowest_histogram(r, unit, spine) for name, r in records.items()}
         lists = {path.name: area_list.read(path, spine) for path in map(Path, spec.geography.lists)}
         sources += tuple(source_of(Path(path)) for path in spec.geography.lists)
-        trees = trees_of(spec, extract.blocks, spine, unit, lists)
-        measured = {
-            name: hs if trees[name].alike else over(trees[name], hs[spine.levels[-1]]) for name, hs in counted.items()
-        }
+        trees = trees_of(spec, extract.blocks, spine, unit, lists, partly=partly)
         structures = _at_units(extract.blocks.structures, unit, spine)
         constraints = {
-            u.name: _constraints(u, trees[u.name], measured[u.name], structures, spine) for u in spec.universes
+            u.name: _constraints(u, trees[u.name], lowest[u.name], structures, spine) for u in spec.universes
         }
         fields, names = extract.blocks.fields, extract.blocks.names
         areas = off_spine(fields, spine.levels, unit, spine.units(spine.levels[-1]), names)
         areas = (*(a for a in areas if a.kind not in {x.kind for x in lists.values()}), *lists.values())
     notes = (*extract.notes, *_of_the_tree(spec, extract.blocks), *_of_the_budget(spec))
-    return Prepared(spine, counted, trees, measured, constraints, sources, notes, areas,
-                    {spec.persons.name: extract.assigned})  # fmt: skip
+    return Prepared(spine, lowest, trees, constraints, sources, notes, areas, {spec.persons.name: extract.assigned})
 
 
 def places(spec: RunSpec, paths: Sequence[Path], progress: Progress) -> tuple[Blocks, Spine, NDArray[np.int64]]:
     """The public structure of the input alone: its blocks, their tabulation spine, and the lowest unit of each."""
-    blocks = _extract(spec, paths, progress).blocks
+    blocks = _extract(spec, _named(spec, paths), progress).blocks
     return blocks, *tabulation.spine(blocks, spec.geography.levels, spec.geography.define)
 
 
 def _extract(spec: RunSpec, paths: Sequence[Path], progress: Progress) -> Extract:
-    paths = list(paths) or [Path(p) for p in spec.data.path]
-    if not paths:
-        raise SpecError("no input is named", where="data.path", remedy="set data.path, or give --data PATH")
     progress.stage("read", None)
     return read(spec.data.reader, paths, spec.persons.schema, columns=spec.data.columns, encoding=spec.data.encoding,
                 progress=progress)  # fmt: skip
@@ -133,15 +138,24 @@ def _known(spec: RunSpec, blocks: Blocks) -> Exact:
 
 
 def trees_of(
-    spec: RunSpec, blocks: Blocks, spine: Spine, unit: NDArray[np.int64], lists: Mapping[str, Areas]
+    spec: RunSpec,
+    blocks: Blocks,
+    spine: Spine,
+    unit: NDArray[np.int64],
+    lists: Mapping[str, Areas],
+    *,
+    partly: bool = False,
 ) -> dict[str, MeasuredSpine]:
     """What the units of each universe are measured over. Facilities divide the block groups of those who live in them. The
-    trees rest on structures where these are published exactly, which bounds on the persons' dwellings do."""
+    trees rest on structures where these are published exactly, which bounds on the persons' dwellings do. ``partly``: targets
+    that these blocks do not have are left out, for others have them."""
     g, known = spec.geography, _known(spec, blocks)
     if g.spine == "tabulation":
         return {u.name: MeasuredSpine.of(spine) for u in spec.universes}
+    there = {*spine.levels, *blocks.fields, *lists}
+    named = [name for name in g.named if name in there or not partly]
     rule = optimized.Rule(
-        g.runs, targets.of(g.named, blocks, spine, unit, lists), Geocodes(g.geocodes or "2020", {**NATIONAL, **(g.digits or {})}),
+        g.runs, targets.of(named, blocks, spine, unit, lists), Geocodes(g.geocodes or "2020", {**NATIONAL, **(g.digits or {})}),
         structures=known.housing_units and known.group_quarters, facilities=known.group_quarters,
     )  # fmt: skip
     return {
@@ -191,7 +205,7 @@ def _at_units(structures: NDArray[np.int64] | None, unit: NDArray[np.int64], spi
 def _constraints(
     u: Universe,
     tree: MeasuredSpine,
-    truth_by_level: TrueHistograms,
+    lowest_counts: Confidential[Histogram],
     structures: NDArray[np.int64] | None,
     published: Spine,
 ) -> tuple[Constraint, ...]:
@@ -210,8 +224,11 @@ def _constraints(
         high = f"the number of housing units and of facilities in every {lowest} (times 99,999 persons at most)"
         for name, sign, bound, says in (("lb", ">=", low_high[0], low), ("ub", "<=", low_high[1], high)):
             out.append(Constraint(f"{dwelling}_total_{name}", lowest, dwelling, sign, bound, says))
+    known = lowest_counts.open("some counts are invariant")
+    there = known if tree.alike else tree.of_published(known)
     for level, query in wanted.counts:
-        counts = truth_by_level[level].open("these counts are invariant").answer(u.schema.query(query))
+        home = tree.spine.up(lowest, level)
+        counts = there.up(home, tree.spine.units(level)).answer(u.schema.query(query))
         whole = _wholes(tree, published, level, u.key("constraints"))
         by = "" if query == "total" else f" by {query}"
         says = f"the number of {u.records} of every {level}{by}, exactly"

@@ -14,7 +14,8 @@ from das.files.run.ledger import LedgerFile
 from das.files.run.run_directory import RunDirectory
 from das.stages import Stages
 from das.truth.measuring import begin, measure_release
-from das.truth.preparation import Prepared, prepare
+from das.truth.preparation import prepare
+from das.truth.prepared import Prepared
 from tests.spec.test_parse import BASE
 from tests.told import Told
 from tests.worlds import Worlds
@@ -42,7 +43,8 @@ def test_a_histogram_of_something_else_leaves_nothing_of_its_stage(prepared: Pre
     levels = prepared.spine.levels
     truth = prepared.truth["persons"]
     other = next(lv for lv in levels if prepared.spine.units(lv) != prepared.spine.units(levels[at]))
-    wrong = replace(prepared, measured={"persons": {**truth, levels[at]: truth[other]}})
+    wrong = replace(prepared)
+    vars(wrong)["measured"] = {"persons": {**truth, levels[at]: truth[other]}}
     run = RunDirectory(tmp_path / "run")
     begin(SPEC, wrong, run)
     with pytest.raises(PrivacyError, match="not one of this level and schema"):

@@ -13,7 +13,8 @@ from das.errors import InputError
 from das.geography import aian
 from das.spec import RunSpec, parse
 from das.stages import Stages
-from das.truth.preparation import Prepared, prepare
+from das.truth.preparation import prepare
+from das.truth.prepared import Prepared
 from tests.worlds import ROOT, Worlds
 
 TEXT = (ROOT / "configs" / "pl94-2010.toml").read_text(encoding="utf-8")

@@ -31,7 +31,7 @@ from das.errors import InputError
 from das.files.readers import pl94_common as pl94
 from das.files.readers import pl94_records
 from das.files.readers import sf1_group_quarters as sf1
-from das.files.readers.source import Member, as_integers, by_state, letters, sources
+from das.files.readers.source import Member, apart, as_integers, by_state, letters, sources
 from das.model.records import Extract
 from das.model.schema import Schema
 
@@ -67,6 +67,19 @@ def read(paths: Sequence[Path], schema: Schema, *, progress: Progress = SILENT) 
     anything that is not the complete, consistent P.L. 94-171 of each state.
     """
     pl94_records.cell_map(schema)
+    groups, with_sf1 = _groups(paths)
+    found = [_read_state(stusab.upper(), parts, progress) for stusab, parts in groups.items()]
+    read_from = sources([m for parts in groups.values() for m in parts.values()])
+    return pl94_records.extract(found, schema, read_from, {} if with_sf1 else {"hhgq": ASSIGNED})
+
+
+def states(paths: Sequence[Path]) -> list[list[Path]]:
+    """The files of each state among ``paths``, which can be read by themselves."""
+    return apart(_groups(paths)[0])
+
+
+def _groups(paths: Sequence[Path]) -> tuple[dict[str, dict[str, Member]], bool]:
+    """The parts of each state, and whether Summary File 1 is there, for every one or for none."""
     groups = by_state(paths, PATTERN, NAMES)
     with_sf1 = [s for s, parts in groups.items() if any(p.endswith("sf1") for p in parts)]
     if with_sf1 and len(with_sf1) != len(groups):
@@ -76,11 +89,7 @@ def read(paths: Sequence[Path], schema: Schema, *, progress: Progress = SILENT) 
             where="data.path",
             remedy="give it for every state or for none, so that group quarters mean the same everywhere",
         )
-    states = []
-    for stusab, parts in groups.items():
-        states.append(_read_state(stusab.upper(), parts, progress))
-    read_from = sources([m for parts in groups.values() for m in parts.values()])
-    return pl94_records.extract(states, schema, read_from, {} if with_sf1 else {"hhgq": ASSIGNED})
+    return groups, bool(with_sf1)
 
 
 def _read_state(stusab: str, parts: Mapping[str, Member], progress: Progress) -> pl94_records.StateExtract:

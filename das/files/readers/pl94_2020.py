@@ -34,7 +34,7 @@ from das.errors import InputError
 from das.files.readers import pl94_common as pl94
 from das.files.readers import pl94_records
 from das.files.readers import sf1_group_quarters as group_quarters
-from das.files.readers.source import DelimitedFormat, Member, batches, by_state, fixed_width, sources
+from das.files.readers.source import DelimitedFormat, Member, apart, batches, by_state, fixed_width, sources
 from das.model.names import Names
 from das.model.records import Extract
 from das.model.schema import Schema
@@ -68,10 +68,13 @@ def read(paths: Sequence[Path], schema: Schema, *, progress: Progress = SILENT) 
     """
     pl94_records.cell_map(schema)
     groups = by_state(paths, PATTERN, NAMES)
-    states = []
-    for stusab, parts in groups.items():
-        states.append(_read_state(stusab.upper(), parts, progress))
-    return pl94_records.extract(states, schema, sources([m for parts in groups.values() for m in parts.values()]))
+    found = [_read_state(stusab.upper(), parts, progress) for stusab, parts in groups.items()]
+    return pl94_records.extract(found, schema, sources([m for parts in groups.values() for m in parts.values()]))
+
+
+def states(paths: Sequence[Path]) -> list[list[Path]]:
+    """The files of each state among ``paths``, which can be read by themselves."""
+    return apart(by_state(paths, PATTERN, NAMES))
 
 
 def _read_state(stusab: str, parts: Mapping[str, Member], progress: Progress) -> pl94_records.StateExtract:

@@ -33,16 +33,22 @@ def read(
     themselves.
     Each file or state is a stage of ``progress``, in records, or in bytes where those are known.
     """
-    if reader not in READERS:
-        raise InputError(f"no reader {reader!r}", where="data.reader", remedy=f"use one of {', '.join(READERS)}")
+    module = _module(reader)
     if columns and reader != TABLE:
         raise InputError(f"reader {reader!r} takes no columns", where="data.columns", remedy="delete the table")
-    module = _module(reader)
     paths = [Path(p) for p in paths]
     options = {"columns": columns, "encoding": encoding} if reader == TABLE else {}
     extract: Extract = module.read(paths, schema, progress=progress, **options)
     _check_possible(extract.persons, extract.blocks)
     return extract
+
+
+def apart(reader: str, paths: Sequence[Path]) -> list[list[Path]]:
+    """The files of each part of the input that can be read by itself: a state of redistricting files."""
+    module = _module(reader)
+    paths = [Path(p) for p in paths]
+    found: list[list[Path]] = module.states(paths) if hasattr(module, "states") else [paths]
+    return found
 
 
 def read_beside(
@@ -66,6 +72,8 @@ def read_beside(
 
 
 def _module(reader: str) -> ModuleType:
+    if reader not in READERS:
+        raise InputError(f"no reader {reader!r}", where="data.reader", remedy=f"use one of {', '.join(READERS)}")
     return import_module(f"{__package__}.{reader.replace('-', '_')}")
 
 

@@ -134,6 +134,13 @@ def by_state(paths: Sequence[Path], pattern: re.Pattern[str], expected: str) -> 
     return dict(sorted(found.items()))
 
 
+def apart(groups: Mapping[str, Mapping[str, Member]]) -> list[list[Path]]:
+    """The files of each state, in the order of the states; all together where two are in one archive."""
+    of_state = [list(dict.fromkeys(m.path for m in parts.values())) for parts in groups.values()]
+    every = [path for paths in of_state for path in paths]
+    return of_state if len(set(every)) == len(every) else [list(dict.fromkeys(every))]
+
+
 def sources(used: Sequence[Member]) -> tuple[Source, ...]:
     """Name, size and SHA-256 of every file that the members come from, each once, in order."""
     return tuple(source_of(path) for path in dict.fromkeys(m.path for m in used))

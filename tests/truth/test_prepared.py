@@ -1,0 +1,78 @@
+"""An input of several states is read a state at a time, and is the same as read at once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from das.engine import Silent
+from das.errors import InputError
+from das.files.simulators import census_2010
+from das.spec import parse
+from das.stages import Stages
+from das.truth import preparation
+from das.truth.prepared import Prepared, joined
+from tests.worlds import ROOT
+
+TEXT = (ROOT / "configs" / "pl94-2010.toml").read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def states(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("states")
+    census_2010.write(folder, seed=5, states=3, persons=4000)
+    return folder
+
+
+def both(states: Path, monkeypatch: pytest.MonkeyPatch, *changes: str) -> tuple[Prepared, Prepared]:
+    spec = parse(TEXT, where="c", overrides=changes)
+    apart = preparation.prepare(spec, [states], Stages(), Silent())
+    monkeypatch.setattr(preparation, "_apart", lambda _, paths: [list(paths)])
+    return apart, preparation.prepare(spec, [states], Stages(), Silent())
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [("geography.spine=tabulation",), ("geography.spine=optimized",),
+     ("geography.spine=optimized", "geography.targets=['SLDL','Tract']", "geography.fanout=none")],
+)  # fmt: skip
+def test_states_read_apart_and_at_once_are_the_same(
+    states: Path, monkeypatch: pytest.MonkeyPatch, changes: tuple[str, ...]
+) -> None:
+    apart, whole = both(states, monkeypatch, *changes)
+    assert apart.spine == whole.spine
+    assert [list(n) for n in apart.spine.names] == [list(n) for n in whole.spine.names]
+    assert apart.sources == whole.sources
+    assert apart.notes == whole.notes
+    assert apart.assigned == whole.assigned
+    for u in whole.trees:
+        assert apart.trees[u] == whole.trees[u], u
+        for levels in (apart.truth, apart.measured):
+            other = whole.truth if levels is apart.truth else whole.measured
+            assert all(levels[u][lv].open("test").same_as(other[u][lv].open("test")) for lv in whole.spine.levels)
+        for a, b in zip(apart.constraints[u], whole.constraints[u], strict=True):
+            assert (a.name, a.level, a.query, a.sign, a.says) == (b.name, b.level, b.query, b.sign, b.says)
+            assert np.array_equal(a.bound, b.bound)
+    assert {a.kind for a in apart.areas} == {a.kind for a in whole.areas}
+    for a in whole.areas:
+        other = next(x for x in apart.areas if x.kind == a.kind)
+        assert other.codes.tolist() == a.codes.tolist()
+        assert list(other.called) == list(a.called)
+        assert set(zip(other.area.tolist(), other.unit.tolist(), strict=True)) == set(
+            zip(a.area.tolist(), a.unit.tolist(), strict=True)
+        )
+
+
+def test_a_place_in_two_parts_is_refused(states: Path) -> None:
+    spec = parse(TEXT, where="c")
+    one = preparation.prepare(spec, [sorted(states.glob("*.zip"))[0]], Stages(), Silent())
+    with pytest.raises(InputError, match="a code occurs twice"):
+        joined([one, one])
+
+
+def test_a_target_that_no_state_has_is_refused(states: Path) -> None:
+    spec = parse(TEXT, where="c", overrides=["geography.spine=optimized", "geography.targets=Ward"])
+    with pytest.raises(InputError, match="no geographic field 'Ward'"):
+        preparation.prepare(spec, [states], Stages(), Silent())
