@@ -85,6 +85,12 @@ class Engine(Protocol):
         ...
 
 
+class HandedOver(DasError):
+    """No error: the run has ended for now, for others to do its tasks. It goes on when these are done."""
+
+    exit_code = 0
+
+
 @dataclass(frozen=True)
 class Fault:
     """What a task raised: the name of the class, that of the class of :mod:`das.errors` which it is one of, and its words."""

@@ -4,6 +4,10 @@ Each is written under a draft's name beside its own (``.<name>.tmp``), forced to
 that has the name is forced, too. So whatever kills the process or the machine, under the true name is what was there before,
 nothing, or the whole; and what a later step relies on cannot be lost before it. A kill can leave drafts behind: the same
 step, done again, clears them away.
+
+A task of a run may be done by two processes at once (:mod:`das.engine.tasks`). Within :func:`attempt` drafts have names that
+no other process gives, so each writes its own, and the last to end gives it the true name; what a kill leaves behind is
+cleared when nobody is at work (:func:`clear_drafts`). That holds for files; a folder must be one process's.
 """
 
 from __future__ import annotations
@@ -13,13 +17,38 @@ import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
+
+#: Ends the names of drafts within an attempt.
+_own: ContextVar[str] = ContextVar("own", default="")
 
 
 def draft_of(path: Path) -> Path:
     """The name that ``path`` is written under."""
-    return path.with_name(f".{path.name}.tmp")
+    return path.with_name(f".{path.name}{_own.get()}.tmp")
+
+
+@contextmanager
+def attempt() -> Iterator[None]:
+    """Within, no other process writes under the same draft's names."""
+    token = _own.set(f".{uuid4().hex}")
+    try:
+        yield
+    finally:
+        _own.reset(token)
+
+
+def clear_drafts(folder_: Path) -> None:
+    """Delete all drafts below a folder, of attempts that were killed. One that is still being written does not get its
+    true name."""
+    for left in sorted(folder_.rglob(".*.tmp")):
+        if left.is_dir():
+            shutil.rmtree(left, ignore_errors=True)
+        else:
+            left.unlink(missing_ok=True)
 
 
 @contextmanager
@@ -78,6 +107,29 @@ def folder(path: Path) -> Iterator[Path]:
             old.rename(path)
         shutil.rmtree(draft, ignore_errors=True)
         raise
+
+
+def create(path: Path, data: bytes) -> bool:
+    """Write ``path`` if it is not there, and say whether it was not; of two processes at once, one is told so.
+
+    A disk that has no hard links writes it in any case, where it was not there at the beginning."""
+    make_folder(path.parent)
+    draft = draft_of(path)
+    try:
+        draft.write_bytes(data)
+        force(draft)
+        if path.exists():
+            return False
+        try:
+            os.link(draft, path)
+        except FileExistsError:
+            return False
+        except OSError:
+            draft.replace(path)
+        force(path.parent)
+        return True
+    finally:
+        draft.unlink(missing_ok=True)
 
 
 def write_bytes(path: Path, data: bytes, mode: int | None = None) -> None:

@@ -1,0 +1,96 @@
+"""Who performs the tasks of a run, as a person asks for it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from ipaddress import ip_address
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from das.errors import UserError
+
+LOCAL, DASK, ARRAY = ENGINES = ("local", "dask", "array")
+#: The files of a folder ``--tls``: whose certificates are believed, one's own, and its key.
+TLS = ("ca.pem", "cert.pem", "key.pem")
+
+
+@dataclass(frozen=True)
+class EngineChoice:
+    """An engine and what it needs: ``workers`` are processes of this machine, ``scheduler`` is the address of Dask's,
+    ``tls`` a folder with the files ``TLS``; ``wait``: a run with ``array`` stays until others have done its tasks.
+
+    Raises:
+        UserError: options that do not go together, or an address that would carry code and paths in the clear.
+    """
+
+    name: str = LOCAL
+    workers: int = 1
+    scheduler: str | None = None
+    tls: Path | None = None
+    wait: bool = False
+
+    def __post_init__(self) -> None:
+        if self.name not in ENGINES:
+            raise UserError(
+                f"there is no engine {self.name!r}", where="--engine", remedy=f"choose {', '.join(ENGINES)}"
+            )
+        if self.workers < 1:
+            raise UserError(f"{self.workers} workers cannot work", where="--workers", remedy="give one or more")
+        if self.wait and self.name != ARRAY:
+            raise UserError("only a run whose tasks others do can wait for them", where="--wait",
+                            remedy="give it with --engine array")  # fmt: skip
+        if self.name != DASK:
+            for option, value in (("--scheduler", self.scheduler), ("--tls", self.tls)):
+                if value is not None:
+                    raise UserError(
+                        "belongs to --engine dask", where=option, remedy="add --engine dask, or leave it out"
+                    )
+            return
+        self._check_address()
+        if self.tls is not None:
+            for name in TLS:
+                if not (self.tls / name).is_file():
+                    raise UserError(f"there is no {name}", where=self.tls,
+                                    remedy=f"the folder --tls holds {', '.join(TLS)}: see docs/engines.md")  # fmt: skip
+
+    def _check_address(self) -> None:
+        """Whoever can speak to a scheduler can run code as its workers, who see the truth: so both sides show
+        certificates, but where nobody else can reach it."""
+        if self.scheduler is None:
+            raise UserError(
+                "an address is missing", where="--scheduler", remedy="give --scheduler tls://HOST:8786 --tls DIR"
+            )
+        try:
+            parts = urlsplit(self.scheduler)
+            scheme, host, port = parts.scheme, parts.hostname, parts.port
+        except ValueError:
+            scheme, host, port = "", None, None
+        if scheme not in ("tls", "tcp") or not host or port is None:
+            raise UserError(
+                f"{self.scheduler!r} is no address", where="--scheduler", remedy="give one such as tls://HOST:8786"
+            )
+        if scheme == "tls" and self.tls is None:
+            raise UserError("certificates are missing", where="--tls", remedy=f"name a folder with {', '.join(TLS)}")
+        if scheme == "tcp" and not is_loopback(host):
+            raise UserError("whoever reads this line could run code where the truth is: tcp:// is for this machine alone",
+                            where=f"--scheduler {self.scheduler}", remedy="start the scheduler with certificates, and give "
+                            "tls://HOST:PORT and --tls DIR: see docs/engines.md")  # fmt: skip
+        if scheme == "tcp" and self.tls is not None:
+            raise UserError(
+                "certificates are for an address tls://", where="--tls", remedy="leave it out, or use tls://"
+            )
+
+
+def is_loopback(host: str) -> bool:
+    """Whether it is this machine, by its name or number alone: no name is looked up, for another may answer.
+
+    >>> [
+    ...     is_loopback(h)
+    ...     for h in ("localhost", "127.8.0.1", "::1", "10.0.0.1", "localhost.evil.org", "127.0.0.1.nip.io")
+    ... ]
+    [True, True, True, False, False, False]
+    """
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

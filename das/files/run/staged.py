@@ -1,0 +1,63 @@
+"""A stage of a run as tasks: given to an engine, noted on the board of the run, and gone on with after a kill."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from functools import partial
+from time import perf_counter
+
+from das.engine.choice import ARRAY, EngineChoice
+from das.engine.local import LocalEngine
+from das.engine.progress import Progress
+from das.engine.tasks import Answer, Engine, Fault, Task, Work
+from das.files import atomic
+from das.files.run.array import ArrayEngine
+from das.files.run.board import Board
+
+
+def attempt(work: Work, task: Task) -> Answer:
+    """In the process that performs a task: do it, and note on the board of its run what came of it."""
+    board, began = Board(task.run), perf_counter()
+    board.begin(task)
+    try:
+        with atomic.attempt():
+            answer: Answer = json.loads(json.dumps(work(task), allow_nan=False))
+            board.write(task, answer, perf_counter() - began)
+    except Exception as error:
+        board.fail(task, Fault.from_error(error))
+        raise
+    return answer
+
+
+def perform(
+    engine: Engine, work: Work, tasks: Iterable[Task], progress: Progress, *, confidential: bool = False
+) -> dict[str, Answer]:
+    """Do what is left of a stage: the answers of all its tasks by partition, in the order of the plan.
+
+    ``tasks`` are those of a stage that begins; one that has begun goes on with the partitions that it has.
+
+    Raises:
+        DasError: what a task raised, or it was lost too often (:class:`das.engine.tasks.Engine`).
+    """
+    given = list(tasks)
+    if not given:
+        return {}
+    board, stage = Board(given[0].run), given[0].stage
+    planned = board.plan(given, confidential=confidential)
+    found = board.answers(stage)
+    left = [t for t in planned if t.partition not in found]
+    progress.stage(stage, round(sum(t.weight for t in left)))
+    for task, answer in engine.answers(partial(attempt, work), left, confidential=confidential):
+        found[task.partition] = answer
+        progress.advance(round(task.weight))
+    for folder in (board.root / "release", board.root / "confidential"):
+        atomic.clear_drafts(folder)
+    return {t.partition: found[t.partition] for t in planned}
+
+
+def opened(choice: EngineChoice) -> Engine:
+    """The engine that was chosen; it begins with its context."""
+    if choice.name == ARRAY:
+        return ArrayEngine(choice.wait)
+    return LocalEngine(choice.workers)
