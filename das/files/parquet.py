@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -38,12 +38,33 @@ def columns(path: Path, names: Sequence[str], group: int | None = None, *, wante
     """The columns ``names`` of one row group, or of all, and of the ``wanted`` those that there are. Each value is there,
     and of the kind that its column has in every file; texts are strings, numbers are doubles."""
     file = opened(path)
+    chosen = _chosen(file, path, names, wanted)
+    with readable(path):
+        return checked(file.read(chosen) if group is None else file.read_row_group(group, chosen), path)
+
+
+def batches(
+    path: Path,
+    names: Sequence[str],
+    groups: Collection[int] | None = None,
+    *,
+    wanted: Sequence[str] = (),
+    size: int = 1 << 16,
+) -> Iterator[pa.Table]:
+    """The same of some row groups, or of all, in their order and ``size`` rows at a time; each column in one piece."""
+    file = opened(path)
+    chosen = _chosen(file, path, names, wanted)
+    every = range(file.num_row_groups) if groups is None else sorted(groups)
+    with readable(path):
+        for rows in file.iter_batches(size, row_groups=list(every), columns=chosen, use_threads=False):
+            yield checked(pa.Table.from_batches([rows]), path)
+
+
+def _chosen(file: pq.ParquetFile, path: Path, names: Sequence[str], wanted: Sequence[str]) -> list[str]:
     there = file.schema_arrow.names
     if lost := [n for n in names if there.count(n) != 1]:
         raise ReleaseError(f"there is no column {lost[0]!r}, or two", where=path, remedy=LOST)
-    chosen = [*names, *(n for n in wanted if n in there)]
-    with readable(path):
-        return checked(file.read(chosen) if group is None else file.read_row_group(group, chosen), path)
+    return [*names, *(n for n in wanted if n in there)]
 
 
 def checked(table: pa.Table, path: Path, *, absent: Sequence[str] = ()) -> pa.Table:

@@ -51,7 +51,7 @@ class Shards(Frozen):
         They are cut at the highest level of which no unit has more than ``largest`` lowest units, or at the lowest level but one
         where there is none such; of trees whose units lie in several published ones there, at the lowest above that.
         """
-        whole = Shards(spine.levels[-1], np.zeros(1, dtype=np.int64))
+        whole = Shards.none(spine)
         if len(spine.codes[-1]) <= largest:
             return whole
         found, trees = whole, tuple(trees)
@@ -63,6 +63,11 @@ class Shards(Frozen):
             if sizes.max() <= largest:
                 break
         return found
+
+    @staticmethod
+    def none(spine: Spine) -> Shards:
+        """A tree that is all trunk."""
+        return Shards(spine.levels[-1], np.zeros(1, dtype=np.int64))
 
     def __len__(self) -> int:
         return len(self.starts) - 1

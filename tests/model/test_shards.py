@@ -1,5 +1,7 @@
 """A tree cut into a trunk and shards is the same tree."""
 
+from random import Random
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -62,8 +64,7 @@ def test_a_shard_is_a_tree_with_what_is_above_it_and_everything_below(spine: Spi
     assert codes == [c.tolist() for c in spine.codes]
 
 
-@given(trees(), st.randoms(use_true_random=False))
-def test_a_measured_tree_over_a_shard_has_its_units_classes_and_places(spine: Spine, random) -> None:
+def measured_over(spine: Spine, random: Random) -> MeasuredSpine:
     """Another order of the states, some blocks left out, and only children bypassed, as on an optimised spine."""
     kept = np.array([random.random() < 0.8 for _ in spine.codes[-1]])
     kept[:: max(1, len(kept) // 3)] = True
@@ -75,7 +76,12 @@ def test_a_measured_tree_over_a_shard_has_its_units_classes_and_places(spine: Sp
     }
     other = Spine.from_frame(frame, spine.levels)
     back = {flip[c]: int(u) for c, u in zip(names[-1].tolist(), unit, strict=True)}
-    tree = MeasuredSpine.bypassed(other, np.array([back[c] for c in other.codes[-1].tolist()]))
+    return MeasuredSpine.bypassed(other, np.array([back[c] for c in other.codes[-1].tolist()]))
+
+
+@given(trees(), st.randoms(use_true_random=False))
+def test_a_measured_tree_over_a_shard_has_its_units_classes_and_places(spine: Spine, random: Random) -> None:
+    tree = measured_over(spine, random)
     shards = Shards.of(spine, [tree], largest=8)
     bounds, seen = shards.lowest(spine), []
     if not len(shards):

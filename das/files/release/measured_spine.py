@@ -3,55 +3,57 @@
 As the spine of a release (:mod:`das.files.release.spine`), with two columns more: ``measured_with``, the class of a unit
 (``County to Tract``: with the shares of these levels; ``unmeasured``: its parent has its share; ``measured``: nobody says
 with which shares, as in measurements of another publisher, where ``unmeasured`` says no more than that), and ``place``, of the
-lowest units the geocode of the published spine.
+lowest units the geocode of the published spine. A shard's units follow each other in the published spine, not in this: it has
+a row group for each run of them. The footer says besides whether the ``shares`` are known and, of each unit at the level of the
+shards, the number of the published one that it lies in (``place``).
 """
 
 from __future__ import annotations
 
-import itertools
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from das.errors import InputError, ReleaseError
-from das.files import atomic, parquet
 from das.files import codes as texts
+from das.files.release import cut
 from das.files.release import spine as spine_file
 from das.model import chains
-from das.model.measured_spine import MeasuredSpine
+from das.model.measured_spine import MeasuredSpine, MeasuredTrunk
+from das.model.shards import Shards
 from das.model.spine import Spine
 
 NAME = "spine.parquet"
 #: Beside those of the published spine.
 COLUMNS = ("measured_with", "place")
+SCHEMA = pa.schema([(name, pa.string()) for name in (*spine_file.COLUMNS, *COLUMNS)])
 
 
-def write(path: Path, tree: MeasuredSpine, published: Spine) -> None:
-    """Nothing where the tree is the published one."""
+def write(path: Path, tree: MeasuredSpine, published: Spine, shards: Shards | None = None) -> None:
+    """Nothing where the tree is the published one. Without ``shards`` it is all trunk."""
     if tree.alike:
         return
-    levels = tree.spine.levels
-    names: list[pa.Array] = []
-    for depth, last in enumerate(tree.last):
-        if not tree.shares:
-            names.append(pa.array(np.where(last == depth, chains.MEASURED, chains.UNMEASURED), pa.string()))
-            continue
-        kinds = [chains.name(levels, depth, end) for end in range(depth - 1, len(levels))]
-        dictionary = pa.DictionaryArray.from_arrays(
-            pa.array(np.maximum(last, depth - 1) - (depth - 1)), pa.array(kinds)
-        )
-        names.append(dictionary.cast(pa.string()))
-    above = sum(map(len, tree.spine.codes[:-1]))
-    places = [pa.repeat("", above), texts.column(published.codes[-1][tree.place])]
-    table = spine_file.table_of(tree.spine)
-    for column, parts in zip(COLUMNS, (names, places), strict=True):
-        table = table.append_column(column, pa.chunked_array(parts, pa.string()))
-    with atomic.file(path) as draft:
-        pq.write_table(table, draft, compression="zstd", use_dictionary=["level", "parent", "name", "measured_with"],
-                       column_encoding=dict.fromkeys(("geocode", "geoid", "place"), "DELTA_BYTE_ARRAY"))  # fmt: skip
+    shards = shards or Shards.none(published)
+    home, more = np.zeros(tree.spine.units(shards.level), dtype=np.int64), {}
+    if len(shards):
+        place = tree.within(shards.level, published)
+        home = np.searchsorted(shards.starts, place, side="right")
+        more = {"shares": tree.shares, "place": place.tolist()}
+        if (home == 0).any():
+            raise ValueError(f"a unit of {shards.level} lies in several shards")
+    names, lowest = tree.spine.levels, len(tree.spine) - 1
+
+    def beside(depth: int, a: int, b: int) -> Sequence[pa.Array]:
+        codes = published.codes[-1][tree.place[a:b]] if depth == lowest else np.zeros(b - a, dtype="S1")
+        return _classes(names, depth, tree.last[depth][a:b], tree.shares), texts.column(codes)
+
+    cut.write(path, SCHEMA, spine_file.tables(tree.spine, shards.level, home, SCHEMA, beside), shards,
+              more, use_dictionary=[*spine_file.FEW, "measured_with"],
+              column_encoding=dict.fromkeys((*spine_file.SORTED, "place"), "DELTA_BYTE_ARRAY"))  # fmt: skip
 
 
 def read(path: Path, published: Spine) -> MeasuredSpine:
@@ -61,25 +63,124 @@ def read(path: Path, published: Spine) -> MeasuredSpine:
     """
     if not path.exists():
         return MeasuredSpine.of(published)
-    spine = spine_file.read(path)
-    table = parquet.columns(path, COLUMNS)
-    classes = texts.texts(table["measured_with"])
-    lowest, ends = len(spine.codes[-1]), np.cumsum([0, *map(len, spine.codes)])
-    place = published.find(published.levels[-1], texts.codes(table["place"])[-lowest:])
-    if spine.levels != published.levels or len(classes) != ends[-1] or (place < 0).any():
-        raise ReleaseError("its levels and places are not those of the release's spine.parquet", where=path,
+    found = _TreeRows.of(path, published)
+    return _checked(path, found, spine_file.tree(path, found.levels), published)
+
+
+def read_trunk(path: Path, trunk: Spine, levels: Sequence[str]) -> MeasuredTrunk:
+    """The upper levels of the tree, of all ``levels``; those of the published ``trunk`` where there is no file."""
+    if not path.exists():
+        return MeasuredTrunk(trunk, np.arange(len(trunk.codes[-1])), (), True, tuple(levels))
+    said = _said(path)
+    found, spine = _trunk(path, said, trunk)
+    given = said.more.get("place")
+    place = np.array(given if isinstance(given, list) and all(type(x) is int for x in given) else [], dtype=np.int64)
+    if len(place) != len(spine.codes[-1]) or not (0 <= place.min() <= place.max() < len(trunk.codes[-1])):
+        raise _strange(path)
+    return MeasuredTrunk(spine, place, found.last(path, levels), found.shares, tuple(levels))
+
+
+def read_shard(path: Path, shard: int, published: Spine) -> MeasuredSpine:
+    """A shard of the tree, from 1, with what is above it, over that shard of the ``published`` spine, whose lowest units
+    ``place`` numbers; the latter itself where there is no file. Only its row groups and those of the trunk are read."""
+    if not path.exists():
+        return MeasuredSpine.of(published)
+    said = _said(path)
+    above, trunk = _trunk(path, said, published.truncated(said.shards.level))
+    found = _TreeRows.of(path, published, said.of(shard))
+    if not found.levels:
+        raise ReleaseError(f"shard {shard} has no unit", where=path, remedy=spine_file.REMEDY)
+    units = np.unique(next(iter(found.levels.values())).numbers(trunk.codes[-1]))
+    kept = trunk.kept(said.shards.level, units)
+    upper = [x[here] for x, here in zip(above.last(path, published.levels), kept, strict=True)]
+    spine = spine_file.tree(path, found.levels, trunk.restricted(said.shards.level, units))
+    return _checked(path, found, spine, published, upper, above.shares)
+
+
+def _said(path: Path) -> cut.RowGroups:
+    if (said := cut.said(path)) is None:
+        raise ReleaseError("it is not cut into shards, as the release's spine.parquet is", where=path,
                            remedy=spine_file.REMEDY)  # fmt: skip
-    last = tuple(_last(spine, depth, classes[a:b], path) for depth, (a, b) in enumerate(itertools.pairwise(ends)))
+    return said
+
+
+def _trunk(path: Path, said: cut.RowGroups, published: Spine) -> tuple[_TreeRows, Spine]:
+    found = _TreeRows.of(path, published, said.of(0))
+    found.shares = said.more.get("shares") is True
+    if tuple(found.levels) != published.levels or published.levels[-1] != said.shards.level:
+        raise _strange(path)
+    return found, spine_file.tree(path, found.levels)
+
+
+@dataclass
+class _TreeRows:
+    """What was read of a tree: by level its rows and, piece by piece, the classes and which of them each unit has; the
+    places of the lowest units."""
+
+    levels: dict[str, spine_file.LevelRows]
+    classes: dict[str, list[tuple[list[str], NDArray[np.int64]]]]
+    places: list[NDArray[np.int64]]
+    shares: bool
+
+    @staticmethod
+    def of(path: Path, published: Spine, groups: Collection[int] | None = None) -> _TreeRows:
+        classes: dict[str, list[tuple[list[str], NDArray[np.int64]]]] = {}
+        places = []
+
+        def through() -> Iterator[tuple[str, pa.Table]]:
+            for level, rows in spine_file.by_level(path, (*spine_file.COLUMNS, *COLUMNS), groups):
+                kinds = rows["measured_with"].combine_chunks().dictionary_encode()
+                classes.setdefault(level, []).append((kinds.dictionary.to_pylist(), kinds.indices.to_numpy()))
+                if level == published.levels[-1]:
+                    places.append(published.find(level, texts.codes(rows["place"])))
+                yield level, rows
+
+        levels = spine_file.collected(path, through())
+        shares = not any(chains.MEASURED in kinds for pieces in classes.values() for kinds, _ in pieces)
+        return _TreeRows(levels, classes, places, shares)
+
+    def last(self, path: Path, levels: Sequence[str]) -> tuple[NDArray[np.int8], ...]:
+        """With the shares of which levels each unit is measured, in a tree of these ``levels``."""
+        out = []
+        for level, pieces in self.classes.items():
+            depth = levels.index(level)
+            known = {chains.name(levels, depth, end): end for end in range(depth, len(levels))}
+            known |= {chains.MEASURED: depth, chains.UNMEASURED: -1}
+            if odd := sorted({k for kinds, _ in pieces for k in kinds} - known.keys()):
+                raise ReleaseError(f"{level} has no class {odd[0]!r}", where=path, remedy=spine_file.REMEDY)
+            out.append(np.concatenate([np.array([known[k] for k in kinds], dtype=np.int8)[at] for kinds, at in pieces]))
+        return tuple(out)
+
+
+def _checked(
+    path: Path,
+    found: _TreeRows,
+    spine: Spine,
+    published: Spine,
+    upper: Sequence[NDArray[np.int8]] = (),
+    shares: bool = True,
+) -> MeasuredSpine:
+    """The tree of these levels, which follow those of ``upper``, and of their places."""
+    place = np.concatenate([np.zeros(0, dtype=np.int64), *found.places])
+    if spine.levels != published.levels or (place < 0).any():
+        raise _strange(path)
+    last = (*upper, *found.last(path, published.levels))
     try:
-        return MeasuredSpine(spine, place, last, shares=not (classes == chains.MEASURED).any())
+        return MeasuredSpine(spine, place, last, shares=shares and found.shares)
     except InputError as error:
         raise ReleaseError(f"{error.what} ({error.where})", where=path, remedy=spine_file.REMEDY) from None
 
 
-def _last(spine: Spine, depth: int, classes: NDArray[np.str_], path: Path) -> NDArray[np.int8]:
-    known = {chains.name(spine.levels, depth, end): end for end in range(len(spine)) if end >= depth}
-    known |= {chains.MEASURED: depth, chains.UNMEASURED: -1}
-    kinds, which = np.unique(classes, return_inverse=True)
-    if odd := [k for k in kinds.tolist() if k not in known]:
-        raise ReleaseError(f"{spine.levels[depth]} has no class {odd[0]!r}", where=path, remedy=spine_file.REMEDY)
-    return np.array([known[k] for k in kinds.tolist()], dtype=np.int8)[which]
+def _strange(path: Path) -> ReleaseError:
+    return ReleaseError("its levels and places are not those of the release's spine.parquet", where=path,
+                        remedy=spine_file.REMEDY)  # fmt: skip
+
+
+def _classes(levels: Sequence[str], depth: int, last: NDArray[np.int8], shares: bool) -> pa.Array:
+    """The names of the classes of some units."""
+    if not shares:
+        return pa.array(np.where(last == depth, chains.MEASURED, chains.UNMEASURED), pa.string())
+    kinds = [chains.name(levels, depth, end) for end in range(depth - 1, len(levels))]
+    return pa.DictionaryArray.from_arrays(pa.array(np.maximum(last, depth - 1) - (depth - 1)), pa.array(kinds)).cast(
+        pa.string()
+    )

@@ -1,72 +1,196 @@
 """The spine of a release as a Parquet file, root first: ``level``, ``geocode``, ``parent`` (its geocode), ``name`` and
-``geoid`` (the Bureau's standard identifier), the last two empty where there is none."""
+``geoid`` (the Bureau's standard identifier), the last two empty where there is none.
+
+Row groups are those of the trunk, then level by level those of the shards (:mod:`das.files.release.cut`): each is read by
+itself, and the whole a row group at a time, without an object for a place.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
+from typing import NoReturn
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from das.errors import InputError, ReleaseError
-from das.files import atomic, parquet
 from das.files import codes as texts
+from das.files import parquet
+from das.files.release import cut
 from das.model.codes import Codes, encoded
-from das.model.spine import Spine
+from das.model.names import blank, geoids
+from das.model.shards import Shards
+from das.model.spine import Spine, places
 
 REMEDY = parquet.LOST
 COLUMNS = ("level", "geocode", "parent", "name", "geoid")
+SCHEMA = pa.schema([(name, pa.string()) for name in COLUMNS])
+#: How each column is written: few values of some, codes that share their beginnings of the others.
+FEW, SORTED = ("level", "parent", "name"), ("geocode", "geoid")
+
+Beside = Callable[[int, int, int], Sequence[pa.Array]]
 
 
-def table_of(spine: Spine) -> pa.Table:
-    """One row for each unit, level by level, root first."""
-    levels = []
-    for depth, (level, codes, up) in enumerate(zip(spine.levels, spine.codes, spine.parent, strict=True)):
-        above = spine.codes[depth - 1][up] if depth else np.array([b""])
-        places = map(texts.column, (codes, above, encoded(spine.names[depth]), spine.geoids(level)))
-        levels.append(pa.table(dict(zip(COLUMNS, (pa.repeat(level, len(codes)), *places), strict=True))))
-    return pa.concat_tables(levels)
+def write(path: Path, spine: Spine, shards: Shards | None = None) -> None:
+    """One row for each unit, level by level, root first. Without ``shards`` it is all trunk."""
+    shards = shards or Shards.none(spine)
+    home = np.repeat(np.arange(1, len(shards) + 1), np.diff(shards.starts))
+    cut.write(path, SCHEMA, tables(spine, shards.level, home), shards, use_dictionary=list(FEW),
+              column_encoding=dict.fromkeys(SORTED, "DELTA_BYTE_ARRAY"))  # fmt: skip
 
 
-def write(path: Path, spine: Spine) -> None:
-    with atomic.file(path) as draft:
-        pq.write_table(table_of(spine), draft, compression="zstd", use_dictionary=["level", "parent", "name"],
-                       column_encoding=dict.fromkeys(("geocode", "geoid"), "DELTA_BYTE_ARRAY"))  # fmt: skip
+def tables(
+    spine: Spine, level: str, home: NDArray[np.int64], schema: pa.Schema = SCHEMA, beside: Beside = lambda *_: ()
+) -> Iterator[tuple[int, pa.Table]]:
+    """Row groups, each with its shard: ``home`` is that of each unit of ``level``. ``beside`` gives of a depth and the units
+    ``start, stop`` the columns that stand beside those of the spine."""
+    standard = cache(spine.geoids)
+    for shard, depth, a, b in cut.slices(spine, level, home):
+        name = spine.levels[depth]
+        above = spine.codes[depth - 1][spine.parent[depth][a:b]] if depth else np.array([b""])
+        places = spine.codes[depth][a:b], above, encoded(spine.names[depth][a:b]), standard(name)[a:b]
+        yield shard, pa.table([pa.repeat(name, b - a), *map(texts.column, places), *beside(depth, a, b)], schema)
 
 
 def read(path: Path) -> Spine:
-    """A file without ``name`` or ``geoid`` is a spine whose units have no names.
+    """The whole. A file without ``name`` or ``geoid`` is a spine whose units have no names.
 
     Raises :class:`ReleaseError` where the file is missing, unreadable or no tree, or a GEOID is not that of its code.
     """
-    table = parquet.columns(path, COLUMNS[:3], wanted=COLUMNS[3:])
-    levels = tuple(pc.unique(table["level"]).to_pylist())
-    parts = [table.filter(pc.equal(table["level"], level)) for level in levels]
-    codes = tuple(texts.codes(p["geocode"]) for p in parts)
-    parents = [np.zeros(len(codes[0]) if codes else 0, dtype=np.int64)]
-    for level, part, above in zip(levels[1:], parts[1:], codes, strict=False):
-        parents.append(_numbers(above, texts.codes(part["parent"])))
-        if (parents[-1] < 0).any():
-            raise ReleaseError(f"a unit of {level!r} has an unknown parent", where=path, remedy=REMEDY)
-    names = tuple(texts.texts(p["name"]) for p in parts) if "name" in table.column_names else ()
+    return tree(path, collected(path, by_level(path, COLUMNS)))
+
+
+def read_shards(path: Path) -> Shards:
+    """How the file is cut; one that does not say so is all trunk."""
+    said = cut.said(path)
+    return Shards.none(read(path)) if said is None else said.shards
+
+
+def read_trunk(path: Path) -> Spine:
+    """The levels down to that of the shards."""
+    return _trunk(path, cut.said(path))
+
+
+def read_shard(path: Path, shard: int) -> Spine:
+    """A shard, from 1, with what is above it: only its row groups and those of the trunk are read."""
+    if (said := cut.said(path)) is None:
+        raise ValueError("the spine is not cut: it is all trunk")
+    upper = said.shards.shard(_trunk(path, said), shard)
+    return tree(path, collected(path, by_level(path, COLUMNS, said.of(shard))), upper)
+
+
+def _trunk(path: Path, said: cut.RowGroups | None) -> Spine:
+    if said is None:
+        return read(path)
+    trunk, shards = tree(path, collected(path, by_level(path, COLUMNS, said.of(0)))), said.shards
+    if trunk.levels[-1] != shards.level or len(trunk.codes[-1]) != shards.starts[-1]:
+        raise ReleaseError("its shards are not those of its trunk", where=path, remedy=REMEDY)
+    return trunk
+
+
+def by_level(path: Path, names: Sequence[str], groups: Collection[int] | None = None) -> Iterator[tuple[str, pa.Table]]:
+    """The columns ``names`` of a tree's file (or of some of its row groups), some rows at a time, all of one level. ``name``
+    and ``geoid`` need not be there."""
+    asked = {may: [n for n in names if (n in ("name", "geoid")) == may] for may in (False, True)}
+    for rows in parquet.batches(path, asked[False], groups, wanted=asked[True]):
+        start = 0
+        for level, size in zip(*_runs(rows["level"]), strict=True):
+            yield level.decode(), rows.slice(start, size)
+            start += size
+
+
+def collected(path: Path, rows: Iterable[tuple[str, pa.Table]]) -> dict[str, LevelRows]:
+    """The levels of a tree, in the order in which the file has them."""
+    found: dict[str, LevelRows] = {}
+    for level, some in rows:
+        found.setdefault(level, LevelRows(level, path)).add(some)
+    return found
+
+
+def tree(path: Path, found: Mapping[str, LevelRows], upper: Spine | None = None) -> Spine:
+    """The tree of some levels, which lie below those of ``upper`` where that is given."""
+    levels = [] if upper is None else list(upper.levels)
+    codes = [] if upper is None else list(upper.codes)
+    parents = [] if upper is None else list(upper.parent)
+    names = [] if upper is None else list(upper.names)
+    for level, here in found.items():
+        here.check_geoids(whole=upper is None)
+        parents.append(here.numbers(codes[-1]) if codes else np.zeros(here.units, dtype=np.int64))
+        levels.append(level)
+        codes.append(np.concatenate(here.codes))
+        names.append(here.called())
+        here.codes.clear()
     try:
-        spine = Spine(levels, codes, tuple(parents), names)
+        return Spine(tuple(levels), tuple(codes), tuple(parents), tuple(names))
     except InputError as error:
         raise ReleaseError(f"no tree: {error.what}", where=path, remedy=REMEDY) from None
-    for level, part in zip(levels, parts if "geoid" in table.column_names else (), strict=False):
-        geoid = texts.codes(part["geoid"])
-        if len(odd := np.flatnonzero(geoid != spine.geoids(level))):
-            raise ReleaseError(f"{level} {spine.code(level, odd[0])} has the GEOID {geoid[odd[0]].decode()!r}", where=path,
-                               remedy=REMEDY)  # fmt: skip
-    return spine
 
 
-def _numbers(known: Codes, codes: Codes) -> NDArray[np.int64]:
-    """The number of each code among ``known``, -1 where it is none of them; those of siblings follow each other."""
-    first = np.flatnonzero(np.concatenate([[True], codes[1:] != codes[:-1]]))
-    order = np.argsort(known, kind="stable")
-    at = order[np.minimum(np.searchsorted(known, codes[first], sorter=order), len(known) - 1)]
-    return np.repeat(np.where(known[at] == codes[first], at, -1), np.diff(first, append=len(codes)))
+@dataclass
+class LevelRows:
+    """What was read of a level, in pieces; of the parents the runs of the same, and how long each is."""
+
+    level: str
+    path: Path
+    units: int = 0
+    codes: list[Codes] = field(default_factory=list)
+    parents: list[Codes] = field(default_factory=list)
+    sizes: list[NDArray[np.int64]] = field(default_factory=list)
+    names: list[NDArray[np.str_]] = field(default_factory=list)
+    standard: list[tuple[bool, bool]] = field(default_factory=list)  #: of each piece: codes have a GEOID; it is said
+
+    def add(self, rows: pa.Table) -> None:
+        self.units += len(rows)
+        self.codes.append(texts.codes(rows["geocode"]))
+        parents, sizes = _runs(rows["parent"])
+        self.parents.append(parents)
+        self.sizes.append(sizes)
+        if "name" in rows.column_names:
+            self.names.append(texts.texts(rows["name"]))
+        if "geoid" in rows.column_names:
+            geoid, known = texts.codes(rows["geoid"]), geoids(self.level, self.codes[-1])
+            said = _some(geoid)
+            if said and (odd := geoid != known).any():
+                self._refuse(len(self.codes) - 1, int(odd.argmax()), geoid)
+            self.standard.append((_some(known), said))
+
+    def numbers(self, above: Codes) -> NDArray[np.int64]:
+        """The number of each unit's parent among those ``above``."""
+        numbers = places(above, np.concatenate(self.parents))
+        if (numbers < 0).any():
+            raise ReleaseError(f"a unit of {self.level!r} has an unknown parent", where=self.path, remedy=REMEDY)
+        return np.repeat(numbers, np.concatenate(self.sizes))
+
+    def called(self) -> NDArray[np.str_]:
+        return np.concatenate(self.names) if any(map(_some, self.names)) else blank(self.units)
+
+    def check_geoids(self, whole: bool) -> None:
+        """All units of a level have one, or none has: where the codes of all are standard ones. Units of one shard may also
+        have none, as those of another may have other codes."""
+        if not self.standard:
+            return
+        standard = len({c.dtype for c in self.codes}) == 1 and all(known for known, _ in self.standard)
+        wanted = standard and (whole or self.standard[0][1])
+        for i, (_, said) in enumerate(self.standard):
+            if said != wanted:
+                self._refuse(i, 0, geoids(self.level, self.codes[i]) if said else np.zeros(1, dtype="S1"))
+
+    def _refuse(self, piece: int, row: int, geoid: Codes) -> NoReturn:
+        code, said = self.codes[piece][row].decode(), geoid[row].decode()
+        raise ReleaseError(f"{self.level} {code} has the GEOID {said!r}", where=self.path, remedy=REMEDY)
+
+
+def _some(texts: Codes | NDArray[np.str_]) -> bool:
+    """Whether one of them is not empty."""
+    return bool(np.strings.str_len(texts).any())
+
+
+def _runs(column: pa.ChunkedArray) -> tuple[Codes, NDArray[np.int64]]:
+    """Runs of equal texts: each text, and how long its run is."""
+    runs = pc.run_end_encode(column.combine_chunks())
+    return texts.codes(runs.values), np.diff(runs.run_ends.to_numpy(), prepend=0).astype(np.int64)

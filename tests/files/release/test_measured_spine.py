@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
+from random import Random
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -13,11 +16,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from das.errors import ReleaseError
+from das.files.release import cut
 from das.files.release import measured_spine as tree_file
 from das.model import chains
 from das.model.measured_spine import MeasuredSpine
+from das.model.shards import Shards
 from das.model.spine import Spine
 from tests.model.test_measured_spine import spines
+from tests.model.test_shards import measured_over, trees
 
 LEVELS = ("US", "State", "Tract", "Block")
 
@@ -48,6 +54,47 @@ def test_a_tree_is_read_as_it_was_written(
             assert set(again.classes(level)) <= {chains.MEASURED, chains.UNMEASURED, "all"}
 
 
+@given(spine=trees(), random=st.randoms(use_true_random=False), largest=st.integers(4, 12), ours=st.booleans())
+@settings(max_examples=20)
+def test_the_whole_is_its_trunk_and_its_shards(
+    tmp_path_factory: pytest.TempPathFactory, spine: Spine, random: Random, largest: int, ours: bool
+) -> None:
+    """Cut in shards or not the rows are the same, and what is read of a shard is the whole restricted to it."""
+    folder, tree = tmp_path_factory.mktemp("tree"), measured_over(spine, random)
+    if not ours:
+        last = tuple(np.where(x >= d, d, -1).astype(np.int8) for d, x in enumerate(tree.last))
+        tree = MeasuredSpine(tree.spine, tree.place, last, shares=False)
+    path, shards = folder / tree_file.NAME, Shards.of(spine, [tree], largest=largest)
+    tree_file.write(path, tree, spine, shards)
+    tree_file.write(folder / "whole.parquet", tree, spine)
+    assert pd.read_parquet(path).equals(pd.read_parquet(folder / "whole.parquet"))
+    whole = tree_file.read(path, spine)
+    assert whole == tree_file.read(folder / "whole.parquet", spine) == tree
+    if not len(shards):
+        return
+    assert tree_file.read_trunk(path, shards.trunk(spine), spine.levels) == shards.trunk_of(tree, spine)
+    bounds = shards.lowest(spine)
+    for i in range(1, len(shards) + 1):
+        if ((tree.place >= bounds[i - 1]) & (tree.place < bounds[i])).any():
+            assert tree_file.read_shard(path, i, shards.shard(spine, i)) == shards.shard_of(tree, spine, i)
+        else:
+            with pytest.raises(ReleaseError, match=f"shard {i} has no unit"):
+                tree_file.read_shard(path, i, shards.shard(spine, i))
+
+
+def test_without_a_file_the_shards_are_those_of_the_published_spine(tmp_path: Path) -> None:
+    spine = Spine.from_frame({"A": ["a", "b"], "B": ["a1", "b1"]}, ["US", "A", "B"])
+    shards, tree, path = Shards("A", np.array([0, 1, 2])), MeasuredSpine.of(spine), tmp_path / tree_file.NAME
+    tree_file.write(path, tree, spine, shards)
+    assert not path.exists()
+    trunk, part = shards.trunk(spine), shards.shard(spine, 2)
+    assert tree_file.read_trunk(path, trunk, spine.levels) == shards.trunk_of(tree, spine)
+    assert tree_file.read_shard(path, 2, part) == shards.shard_of(tree, spine, 2)
+    tree_file.write(path, MeasuredSpine.bypassed(spine, tree.place), spine)
+    with pytest.raises(ReleaseError, match="not cut into shards"):
+        tree_file.read_shard(path, 2, part)
+
+
 def chain() -> MeasuredSpine:
     codes = tuple(np.array([level[0] * (i + 1)]) for i, level in enumerate(LEVELS))
     spine = Spine(LEVELS, codes, (np.zeros(1, dtype=np.int64),) * 4)
@@ -74,3 +121,17 @@ def test_a_file_that_is_no_tree_is_refused(tmp_path: Path, change: Callable[[pa.
     with pytest.raises(ReleaseError, match=word) as caught:
         tree_file.read(path, tree.spine)
     assert str(path) in str(caught.value)
+
+
+@pytest.mark.parametrize("place", [None, [0], [0, 2], [-1, 0], [0, True], ["0", "1"]])
+def test_a_trunk_that_lies_nowhere_is_refused(tmp_path: Path, place: object) -> None:
+    spine = Spine.from_frame({"A": ["a", "b"], "B": ["a1", "b1"]}, ["US", "A", "B"])
+    shards, path = Shards("A", np.array([0, 1, 2])), tmp_path / tree_file.NAME
+    tree_file.write(path, MeasuredSpine.bypassed(spine, np.arange(2)), spine, shards)
+    table, key = pq.read_table(path), cut.KEY.encode()
+    meta = json.loads(pq.read_metadata(path).metadata[key]) | {"place": place}
+    with pq.ParquetWriter(path, table.schema.with_metadata({key: json.dumps(meta)})) as writer:
+        for a, b in ((0, 1), (1, 3), (3, 4), (4, 5)):
+            writer.write_table(table.slice(a, b - a).replace_schema_metadata({key: json.dumps(meta)}))
+    with pytest.raises(ReleaseError, match="levels and places"):
+        tree_file.read_trunk(path, shards.trunk(spine), spine.levels)

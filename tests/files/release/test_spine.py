@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from das.errors import ReleaseError
+from das.files import parquet
+from das.files.release import cut
 from das.files.release import spine as spine_file
+from das.model.shards import Shards
 from das.model.spine import Spine
+from tests.model.test_shards import trees
 from tests.strategies import spines
 
 
@@ -27,6 +34,80 @@ def test_a_spine_is_read_as_it_was_written(tmp_path_factory: pytest.TempPathFact
     for a, b in ((got.codes, spine.codes), (got.parent, spine.parent)):
         assert all(np.array_equal(x, y) for x, y in zip(a, b, strict=True))
     assert [p.name for p in path.parent.iterdir()] == ["spine.parquet"]
+
+
+@given(spine=trees(), largest=st.integers(4, 40))
+@settings(max_examples=20)
+def test_the_whole_is_its_trunk_and_its_shards(
+    tmp_path_factory: pytest.TempPathFactory, spine: Spine, largest: int
+) -> None:
+    """Cut in shards or not the rows are the same, and what is read of a shard is the whole restricted to it."""
+    folder, shards = tmp_path_factory.mktemp("spine"), Shards.of(spine, largest=largest)
+    spine_file.write(folder / "cut.parquet", spine, shards)
+    spine_file.write(folder / "whole.parquet", spine)
+    path = folder / "cut.parquet"
+    assert pd.read_parquet(path).equals(pd.read_parquet(folder / "whole.parquet"))
+    assert spine_file.read(path) == spine == spine_file.read(folder / "whole.parquet")
+    assert spine_file.read_shards(path) == shards
+    assert spine_file.read_trunk(path) == shards.trunk(spine)
+    for i in range(1, len(shards) + 1):
+        assert spine_file.read_shard(path, i) == shards.shard(spine, i)
+    assert len(spine_file.read_shards(folder / "whole.parquet")) == 0
+    assert spine_file.read_trunk(folder / "whole.parquet") == spine
+
+
+def test_a_shard_is_read_from_its_own_row_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    spine, path = two_counties(), tmp_path / "spine.parquet"
+    spine_file.write(path, spine, Shards("County", np.array([0, 1, 2])))
+    asked = []
+    batches = parquet.batches
+    monkeypatch.setattr(
+        parquet, "batches", lambda p, n, groups, **more: asked.append(groups) or batches(p, n, groups, **more)
+    )
+    assert spine_file.read_shard(path, 2).geocodes("Block").tolist() == ["4400900000000001", "4400900000000002"]
+    assert pq.ParquetFile(path).num_row_groups == 4
+    assert asked == [[0, 1], [3]]
+
+
+def two_counties() -> Spine:
+    blocks = ["4400700000000001", "4400900000000001", "4400900000000002"]
+    return Spine.from_frame({"County": [b[:5] for b in blocks], "Block": blocks}, ["US", "County", "Block"])
+
+
+def said(**changes: object) -> Callable[[str], str]:
+    return lambda text: json.dumps(json.loads(text) | changes)
+
+
+@pytest.mark.parametrize("size,meta,word", [
+    (10, said(), "row groups are not those"),
+    (1, said(), "row groups are not those"),
+    (None, said(groups=[0, 0, 1, 3]), "row groups are not those"),
+    (None, said(groups=[0, 0, 1]), "row groups are not those"),
+    (None, said(groups=[0, 1, 0, 2]), "unknown parent"),
+    (None, said(starts=[0, 1, 3]), "not those of its trunk"),
+    (None, said(level="Tract"), "not those of its trunk"),
+    (None, said(starts=[0, 1, 1]), "not readable"),
+    (None, said(starts="x"), "not readable"),
+    (None, said(groups=None), "not readable"),
+    (None, lambda _: "{", "not readable"),
+    (None, lambda _: "[]", "not readable"),
+    (None, said(groups=[0, 0, 2, 1]), "unknown parent"),
+])  # fmt: skip
+def test_a_file_that_is_cut_otherwise_than_it_says_is_refused(
+    tmp_path: Path, size: int | None, meta: Callable[[str], str], word: str
+) -> None:
+    """Its whole is the same, and no shard of it is given out."""
+    spine, path = two_counties(), tmp_path / "spine.parquet"
+    spine_file.write(path, spine, Shards("County", np.array([0, 1, 2])))
+    key = cut.KEY.encode()
+    table = pq.read_table(path).replace_schema_metadata({key: meta(pq.read_metadata(path).metadata[key].decode())})
+    with pq.ParquetWriter(path, table.schema) as writer:
+        for a, b in [(i, i + size) for i in range(0, 6, size)] if size else [(0, 1), (1, 3), (3, 4), (4, 6)]:
+            writer.write_table(table.slice(a, b - a))
+    assert spine_file.read(path) == spine
+    with pytest.raises(ReleaseError, match=word) as caught:
+        spine_file.read_shard(path, 1)
+    assert str(path) in str(caught.value)
 
 
 def rows() -> dict[str, list[str]]:

@@ -1,0 +1,102 @@
+"""Parquet files whose row groups are cut at the borders of shards, so that one shard is read without the others.
+
+The footer says which: under ``das:shards`` an object with ``level`` and ``starts`` (:class:`das.model.shards.Shards`), and
+``groups``, the number of the shard that each row group is of, 0 for the trunk. To a reader of Parquet it is one table. A file
+that does not say so is all trunk.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from das.errors import InputError, ReleaseError
+from das.files import atomic, parquet
+from das.model.shards import Shards
+from das.model.spine import Spine
+
+KEY = "das:shards"
+#: The most rows of a row group.
+ROWS = 1 << 16
+
+
+@dataclass(frozen=True)
+class RowGroups:
+    """What a file says of its row groups; ``more`` is what a kind of files says besides."""
+
+    shards: Shards
+    groups: tuple[int, ...]
+    rows: tuple[int, ...]
+    more: Mapping[str, Any]
+
+    def of(self, shard: int) -> list[int]:
+        """The row groups of a shard, or of the trunk."""
+        return [g for g, home in enumerate(self.groups) if home == shard]
+
+
+def write(
+    path: Path,
+    schema: pa.Schema,
+    tables: Iterable[tuple[int, pa.Table]],
+    shards: Shards | None,
+    more: Mapping[str, Any] | None = None,
+    **options: Any,
+) -> None:
+    """Each table, of a shard, as row groups of its own."""
+    groups: list[int] = []
+    rows: list[int] = []
+    with atomic.file(path) as draft, pq.ParquetWriter(draft, schema, compression="zstd", **options) as writer:
+        for shard, table in tables:
+            writer.write_table(table, row_group_size=max(1, len(table)))
+            groups.append(shard)
+            rows.append(len(table))
+        if shards is not None and len(shards):
+            said = {"level": shards.level, "starts": shards.starts.tolist(), "groups": groups, "rows": rows}
+            writer.add_key_value_metadata({KEY: json.dumps(said | dict(more or {}))})
+
+
+def said(path: Path) -> RowGroups | None:
+    """What the file says; nothing where it is not cut. Raises :class:`ReleaseError` where it is cut otherwise."""
+    meta = parquet.opened(path).metadata
+    text = (meta.metadata or {}).get(KEY.encode())
+    if text is None:
+        return None
+    try:
+        given = json.loads(text)
+        shards = Shards(given.pop("level"), np.array(given.pop("starts"), dtype=np.int64))
+        groups, rows = tuple(given.pop("groups")), tuple(given.pop("rows"))
+    except (ValueError, KeyError, TypeError, AttributeError, InputError) as error:
+        raise ReleaseError(f"what it says of its shards is not readable ({error})", where=path,
+                           remedy=parquet.LOST) from None  # fmt: skip
+    there = tuple(meta.row_group(g).num_rows for g in range(meta.num_row_groups))
+    if rows != there or len(groups) != len(rows) or not set(groups) <= set(range(len(shards) + 1)):
+        raise ReleaseError("its row groups are not those that it says", where=path, remedy=parquet.LOST)
+    return RowGroups(shards, groups, rows, given)
+
+
+def runs(home: NDArray[np.int64]) -> Iterator[tuple[int, int, int]]:
+    """Runs of equal values: each value, and where the run begins and ends."""
+    cuts = [0, *(np.flatnonzero(home[1:] != home[:-1]) + 1).tolist(), len(home)]
+    for a, b in pairwise(cuts):
+        yield int(home[a]), a, b
+
+
+def slices(spine: Spine, level: str, home: NDArray[np.int64]) -> Iterator[tuple[int, int, int, int]]:
+    """Row groups of a tree, level by level: shard, depth, and the units ``start, stop``. ``home`` is the shard of each unit of
+    ``level``, ``(units,)``."""
+    below = spine.index(level) + 1
+    for depth, parent in enumerate(spine.parent):
+        whole = depth < below
+        home = home if whole else home[parent]
+        for shard, a, b in [(0, 0, len(parent))] if whole else runs(home):
+            for start in range(a, b, ROWS):
+                yield shard, depth, start, min(start + ROWS, b)
