@@ -39,8 +39,8 @@ SECTIONS: Mapping[str, Sequence[str]] = {
         "das.risk.decisions.decision_map",
     ],
     "Solvers": ["das.solve.children.children_qp", "das.solve.network.round_children", "das.model.solution.Solution"],
-    "Errors of a run": ["das.evaluate.accuracy", "das.evaluate.accuracy.evaluate", "das.evaluate.accuracy.headline",
-                        "das.model.error_rows.ErrorRow"],
+    "Errors of a run": ["das.evaluate.accuracy", "das.evaluate.accuracy.tally_queries", "das.evaluate.accuracy.QueryTally",
+                        "das.evaluate.accuracy.headline", "das.model.error_rows.ErrorRow"],
     "Values": [
         "das.model.grouping.Grouping", "das.model.query", "das.model.query.Query",
         "das.model.histogram.Histogram", "das.model.confidential.Confidential",

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from das.errors import InputError
-from das.evaluate.bias import clusters
+from das.evaluate.errors import Errors
 from das.evaluate.tally import ErrorTally
 from das.evaluate.theory import expected
 from das.model.closed import Closed
@@ -53,38 +53,74 @@ class EstimateSource(Protocol):
 
 @dataclass(frozen=True)
 class Published:
-    """What is held against the truth: noisy measurements and how they were drawn, published histograms, and
-    unbiased estimates where there are any."""
+    """What is held against the truth: noisy measurements, published histograms, and unbiased estimates where there are
+    any. ``queries``: what is measured at each level; of a part of a tree, also what none of its own units is asked."""
 
     noisy: MeasurementSource
-    mechanism: Mechanism
     histograms: Mapping[str, Histogram]
+    queries: Mapping[str, Sequence[str]]
     estimates: EstimateSource | None = None
 
 
-def evaluate(
-    truth: Mapping[str, Confidential[Histogram]], published: Published, spine: Spine, schema: Schema
-) -> list[ErrorRow]:
-    """Rows of ``errors.csv``: for each level, each measured query, and ``total`` where it was not measured.
+@dataclass(frozen=True, eq=False, repr=False)
+class QueryTally(Closed):
+    """The errors of one query at one level, by source; ``persons`` is the true total there. ``units[i]`` units were measured
+    with noise of variance ``variance[i]``."""
 
-    Source ``nmf`` counts the units that were measured (finite variance); where none was, the row is absent.
-    Only classes of the true count that occur have rows. Streams over batches of units.
+    level: str
+    query: str
+    persons: int
+    noisy: Errors
+    published: Errors
+    estimates: Errors
+    variance: NDArray[np.float64]
+    units: NDArray[np.int64]
+
+    @staticmethod
+    def merged(parts: Sequence[QueryTally]) -> QueryTally:
+        """Of several parts of a tree, none of which has a family of siblings of another."""
+        first = parts[0]
+        variances: dict[float, int] = {}
+        for p in parts:
+            for v, n in zip(p.variance.tolist(), p.units.tolist(), strict=True):
+                variances[v] = variances.get(v, 0) + n
+        noisy, published, estimates = (
+            Errors.merged([getattr(p, source) for p in parts]) for source in ("noisy", "published", "estimates")
+        )
+        return QueryTally(first.level, first.query, sum(p.persons for p in parts), noisy, published, estimates,
+                          *_listed(variances))  # fmt: skip
+
+    def rows(self, mechanism: Mechanism) -> Iterator[ErrorRow]:
+        """Rows of ``errors.csv``. Source ``nmf`` counts the units that were measured (finite variance); where none was, the
+        row is absent. Only classes of the true count that occur have rows."""
+        here, units = (self.level, self.query), dict(zip(self.variance.tolist(), self.units.tolist(), strict=True))
+        theory = expected(mechanism, units) if units else None
+        yield from self.noisy.rows(*here, "nmf", self.persons, theory)
+        yield from self.published.rows(*here, "postprocessed", self.persons, None)
+        yield from self.estimates.rows(*here, "estimates", self.persons, None)
+
+
+def tally_queries(
+    truth: Mapping[str, Confidential[Histogram]],
+    published: Published,
+    spine: Spine,
+    schema: Schema,
+    levels: Sequence[str],
+) -> Iterator[QueryTally]:
+    """For each of the ``levels``, each measured query, and ``total`` where it was not measured. Streams over batches of units.
 
     Raises:
         InputError: a level that is missing on one side, or histograms of other sizes than the spine.
     """
-    rows: list[ErrorRow] = []
-    for level in spine.levels:
+    for level in levels:
         if level not in truth or level not in published.histograms:
             raise InputError(f"level {level!r} has no true or no published histogram", where="evaluation")
         true, out = truth[level].open(REASON), published.histograms[level]
         if not true.units == out.units == spine.units(level) or not true.cells == out.cells == schema.cells:
             raise InputError(f"the histograms of {level!r} do not fit its units and the schema", where="evaluation")
-        measured = published.noisy.queries(level)
-        for name in measured if "total" in measured else ("total", *measured):
-            here = _Level(level, true, out, spine, published)
-            rows += here.rows(schema.query(name), name in measured)
-    return rows
+        here = _Level(level, true, out, spine, published)
+        for name in dict.fromkeys(["total"] * ("total" not in published.queries[level]) + [*published.queries[level]]):
+            yield here.tally(schema.query(name))
 
 
 @dataclass(frozen=True)
@@ -97,41 +133,41 @@ class _Level:
     spine: Spine
     published: Published
 
-    def rows(self, query: Query, is_measured: bool) -> Iterator[ErrorRow]:
-        level, home = self.level, clusters(self.spine, self.level)
-        n = int(home[-1]) + 1
-        persons = int(self.true.count.sum())
-        noisy, post = ErrorTally(n), ErrorTally(n)
+    def tally(self, query: Query) -> QueryTally:
+        level, parent = self.level, self.spine.parent[self.spine.index(self.level)]
+        noisy, post = ErrorTally(parent), ErrorTally(parent)
         variances: dict[float, int] = {}
+        measured = query.name in self.published.noisy.queries(level)
         for start, stop in self.spine.batches(level, query.answers):
-            if is_measured:
+            if measured:
                 m = self.published.noisy.read(level, query.name, start, stop)
                 found = np.isfinite(m.variance)
                 for v, k in zip(*np.unique(m.variance[found], return_counts=True), strict=True):
                     variances[float(v)] = variances.get(float(v), 0) + int(k)
             for a, b in chunks(start, stop, query.answers):
-                wanted = self.true.rows(a, b).answer(query)
-                post.add(self.out.rows(a, b).answer(query), wanted, home[a:b])
-                if is_measured:
+                wanted = self.true.rows(a, b).sparse(query)
+                post.add(self.out.rows(a, b).sparse(query), wanted, a)
+                if measured:
                     here = found[a - start : b - start]
-                    seen = slice(None) if here.all() else here
-                    noisy.add(m.values[a - start : b - start][seen], wanted[seen], home[a:b][seen])
-        theory = expected(self.published.mechanism, variances) if variances else None
-        yield from noisy.rows(level, query.name, "nmf", persons, theory)
-        yield from post.rows(level, query.name, "postprocessed", persons, None)
-        yield from self._estimated(query, home, persons)
+                    values = m.values[a - start : b - start]
+                    noisy.add(values if here.all() else values[here], wanted, a, here)
+        estimated = self._estimated(query, parent)
+        return QueryTally(level, query.name, int(self.true.count.sum()), noisy.errors(), post.errors(), estimated,
+                          *_listed(variances))  # fmt: skip
 
-    def _estimated(self, query: Query, home: NDArray[np.int64], persons: int) -> Iterator[ErrorRow]:
-        source = self.published.estimates
-        if source is None or query.name not in source.queries(self.level):
-            return
-        tally = ErrorTally(int(home[-1]) + 1, real=True)
-        for a, b in chunks(0, self.true.units, query.answers):
-            value, error = source.read(self.level, query.name, a, b)
-            true = self.true.rows(a, b).answer(query)
-            tally.add(value, true, home[a:b])
-            tally.cover(np.abs(value - true) <= WIDTH * error, error > LEAST)
-        yield from tally.rows(self.level, query.name, "estimates", persons, None)
+    def _estimated(self, query: Query, parent: NDArray[np.int64]) -> Errors:
+        source, tally = self.published.estimates, ErrorTally(parent, real=True)
+        if source is not None and query.name in source.queries(self.level):
+            for a, b in chunks(0, self.true.units, query.answers):
+                value, error = source.read(self.level, query.name, a, b)
+                true = self.true.rows(a, b).sparse(query)
+                tally.add(value, true, a)
+                tally.cover(np.abs(value - true.dense()) <= WIDTH * error, error > LEAST)
+        return tally.errors()
+
+
+def _listed(variances: Mapping[float, int]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    return np.array(list(variances), dtype=np.float64), np.array(list(variances.values()), dtype=np.int64)
 
 
 def chunks(start: int, stop: int, answers: int) -> Iterator[tuple[int, int]]:

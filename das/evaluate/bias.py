@@ -11,18 +11,29 @@ over the :math:`m` clusters that the class occurs in (Cochran, *Sampling Techniq
 with-replacement sample); intervals are those of Student's t with :math:`m - 1` degrees of freedom. A cluster is a
 family of siblings, or a unit where a level has fewer than :data:`FAMILIES` families. Differences between clusters
 that would be there in every rerun count as well, so intervals are rather too wide than too narrow.
+
+Errors are integers, so :math:`S_c` and :math:`n_c` are, and the square of the residuals is a quadratic form in five sums over
+clusters, with :math:`N = \sum n_c` and :math:`E = \sum S_c`:
+
+.. math:: \sum_c (S_c - \bar e\, n_c)^2 = \frac{N^2 \sum S_c^2 - 2 E N \sum S_c n_c + E^2 \sum n_c^2}{N^2}.
+
+In exact integers nothing is lost by cancellation, the clusters need not be kept, and the sums of parts of a tree add up to
+those of the whole, in any order.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from math import sqrt
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtrit
 
 from das.model.closed import Closed
-from das.model.spine import Spine
+
+Ints = NDArray[np.int64]
 
 #: With fewer families than this at a level its units are the clusters.
 FAMILIES = 10
@@ -39,24 +50,54 @@ class ClusteredInterval(Closed):
     clusters: int
 
 
-def clusters(spine: Spine, level: str) -> NDArray[np.int64]:
-    """The cluster of each unit of a level, ``(units,)``, not decreasing."""
-    parent = spine.parent[spine.index(level)]
-    return parent if int(parent[-1]) + 1 >= FAMILIES else np.arange(len(parent))
+@dataclass(frozen=True, repr=False)
+class ClusterSums(Closed):
+    """Sums over clusters with an error :math:`S` (``total``) and a number of errors :math:`n` (``size``), of those that have
+    any: exact, of any magnitude."""
+
+    clusters: int
+    size: int
+    total: int
+    size_squared: int
+    total_size: int
+    total_squared: int
+
+    @staticmethod
+    def of(total: Ints, size: Ints) -> ClusterSums:
+        """From those of each cluster, ``(clusters,)``."""
+        here = size > 0
+        s, n = total[here], size[here]
+        return ClusterSums(len(n), int(n.sum()), int(s.sum()), _dot(n, n), _dot(s, n), _dot(s, s))
+
+    @staticmethod
+    def merged(parts: Sequence[ClusterSums]) -> ClusterSums:
+        """Of the clusters of all parts, none of which is in two."""
+        return ClusterSums(
+            sum(p.clusters for p in parts),
+            sum(p.size for p in parts),
+            sum(p.total for p in parts),
+            sum(p.size_squared for p in parts),
+            sum(p.total_size for p in parts),
+            sum(p.total_squared for p in parts),
+        )
+
+    def interval(self, unit: int = 1) -> ClusteredInterval | None:
+        """In persons, ``unit`` of which are counted as one; ``None`` with fewer than two clusters."""
+        m, n, e = self.clusters, self.size, self.total
+        if m < 2:
+            return None
+        residual = n * n * self.total_squared - 2 * e * n * self.total_size + e * e * self.size_squared
+        mean, error = e / (n * unit), sqrt(m * residual / ((m - 1) * n**4 * unit**2))
+        reach = half_width(error, m)
+        return ClusteredInterval(error, mean - reach, mean + reach, m)
 
 
-def interval(total: NDArray[np.float64], size: NDArray[np.float64]) -> ClusteredInterval | None:
-    """From the sum of errors and the number of errors of each cluster; ``None`` with fewer than two clusters."""
-    here = size > 0
-    m = int(np.count_nonzero(here))
-    if m < 2:
-        return None
-    total, size = total[here], size[here]
-    n = size.sum()
-    mean = total.sum() / n
-    error = float(np.sqrt(m / (m - 1) * ((total - mean * size) ** 2).sum()) / n)
-    reach = half_width(error, m)
-    return ClusteredInterval(error, float(mean) - reach, float(mean) + reach, m)
+def _dot(a: Ints, b: Ints) -> int:
+    """The sum of products, exact."""
+    x, y = (max(int(v.max(initial=0)), -int(v.min(initial=0))) for v in (a, b))
+    if x * y * len(a) < 1 << 63:
+        return int(a @ b)
+    return sum(x * y for x, y in zip(a.tolist(), b.tolist(), strict=True))
 
 
 def half_width(error: float, m: int) -> float:

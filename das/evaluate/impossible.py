@@ -7,12 +7,14 @@ keeps them together; what it costs is shown here.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 
 import numpy as np
 from numpy.typing import NDArray
 
+from das.evaluate.grouped import grouped
 from das.model.closed import Closed
 from das.model.error_rows import ImpossibleRow
 from das.model.histogram import Histogram
@@ -44,6 +46,15 @@ def impossible(
         ImpossibleRow(name, level, *(int(np.count_nonzero(x)) for x in (of, of & met, of_out, of_out & met_out)))
         for (name, (of, met)), (of_out, met_out) in zip(before.items(), after.values(), strict=True)
     ]
+
+
+def merged(rows: Iterable[ImpossibleRow]) -> list[ImpossibleRow]:
+    """Of the units of several parts: for each condition, the sums."""
+    out = []
+    for same in grouped(rows, attrgetter("condition")):
+        sums = (sum(getattr(r, name) for r in same) for name in ("of_true", "true", "of_published", "published"))
+        out.append(ImpossibleRow(same[0].condition, same[0].level, *sums))
+    return out
 
 
 def _counted(histograms: Mapping[str, Histogram], universes: Sequence[Universe]) -> _Lowest:

@@ -6,6 +6,7 @@ of errors: everything that is reported, quantiles too, is exact and needs no err
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -38,9 +39,19 @@ class Spread(Closed):
         value = np.flatnonzero(count)
         return Spread(value + low, count[value])
 
+    @staticmethod
+    def repeated(error: int, times: int) -> Spread:
+        """The same error several times, or never."""
+        return Spread(np.array([error]), np.array([times])) if times else NONE
+
     def merge(self, other: Spread) -> Spread:
         """The errors of both."""
-        return _collect(np.concatenate([self.value, other.value]), np.concatenate([self.count, other.count]))
+        return Spread.merged([self, other])
+
+    @staticmethod
+    def merged(parts: Sequence[Spread]) -> Spread:
+        """The errors of all."""
+        return _collect(np.concatenate([p.value for p in parts]), np.concatenate([p.count for p in parts]))
 
     def without(self, other: Spread) -> Spread:
         """These errors less ``other``, which are among them."""

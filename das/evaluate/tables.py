@@ -11,16 +11,19 @@ Source: the Bureau's release of the program that made its tables (recon_replicat
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
+from das.evaluate.grouped import grouped
 from das.model.areas import Areas
+from das.model.closed import Closed
+from das.model.codes import Codes
 from das.model.confidential import Confidential
 from das.model.error_rows import TableRow
 from das.model.histogram import Histogram
-from das.model.spine import Spine
 from das.tables import Table
 
 Ints = NDArray[np.int64]
@@ -36,30 +39,150 @@ _PLACE = (0, 500, 1000, 5000, 10000, 50000, 100000)
 BATCH = 1 << 22
 
 
-def evaluate_tables(
+@dataclass(frozen=True, eq=False, repr=False)
+class TableSums(Closed):
+    """Sums over ``n`` geographies of a kind for a table: ``sums`` by column and size class of the count, ``by_population`` of
+    the first column by size class of the total, both ``(measures, columns, classes)`` in the order of :func:`_summed`;
+    ``shares`` of each column, which are no number where nobody is in it. Whole numbers are exact up to 2^53."""
+
+    geography: str
+    table: str
+    n: int
+    sums: NDArray[np.float64]
+    by_population: NDArray[np.float64]
+    shares: NDArray[np.float64]
+
+    @staticmethod
+    def merged(parts: Sequence[TableSums]) -> TableSums:
+        """Over the geographies of all parts, added up in their order."""
+        first, *others = parts
+        sums, by_population, shares = (
+            sum((getattr(p, name) for p in others), getattr(first, name))
+            for name in ("sums", "by_population", "shares")
+        )
+        return TableSums(first.geography, first.table, sum(p.n for p in parts), sums, by_population, shares)
+
+    @staticmethod
+    def of(table: Table, geography: str, true: Histogram, out: Histogram, whole: Whole) -> TableSums:
+        first = np.array(_low(geography))
+        everything, everybody = (table.values(h)[0] for h in (whole.truth.open(REASON), whole.published))
+        sums = np.zeros((MEASURES, len(table.columns), len(SIZES)))
+        by_population, shares = np.zeros((MEASURES, 1, len(first))), np.zeros(len(table.columns))
+        for t, p in _batches(table, true, out):
+            sums += _summed_of_all(t, p)
+            total = np.zeros(len(t), dtype=np.int64)
+            by_population += _summed(total, t[:, 0], (p - t)[:, 0], first, 1)
+            with np.errstate(divide="ignore", invalid="ignore"):  # a column that nobody is in has no shares
+                shares += np.abs(p / everybody - t / everything).sum(axis=0)
+        return TableSums(geography, table.name, true.units, sums, by_population, shares)
+
+    def rows(self, table: Table) -> Iterator[TableRow]:
+        sums = self.sums.copy()
+        sums[0, :, 0] = self.n - sums[0, :, 1:].sum(axis=1)  # of class 0-9, not all were seen
+        for j in range(len(table.columns)):
+            shares = float(self.shares[j]) if np.isfinite(self.shares[j]) else None
+            yield self._row(table, j, "all", sums[:, j].sum(axis=1), shares)
+            yield from (self._row(table, j, size, sums[:, j, i]) for i, size in enumerate(SIZES) if sums[0, j, i])
+            if j == 0:  # the total
+                low = _low(self.geography)
+                names = [*(f"{a}-{b - 1}" for a, b in pairwise(low)), f"{low[-1]}+"]
+                found = self.by_population[:, 0]
+                yield from (self._row(table, 0, f"total {s}", found[:, i]) for i, s in enumerate(names) if found[0, i])
+
+    def _row(self, table: Table, j: int, size: str, sums: NDArray[np.float64], shares: float | None = None) -> TableRow:
+        n = sums[0]
+        absolute, square, percent, algebraic, true, error = (sums[1:7] / n).tolist()
+        two_to_five, over_five, over_200 = (int(x) for x in sums[7:])
+        return TableRow(
+            self.geography, table.name, table.columns[j], table.said(j), size, int(n), absolute,
+            square**0.5, percent, 100 * square**0.5 / true if true else None, algebraic, error, two_to_five,
+            over_five, over_200, shares,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, repr=False)
+class Whole(Closed):
+    """All that was counted: one unit each, of which shares are taken."""
+
+    truth: Confidential[Histogram]
+    published: Histogram
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class AreaHistograms(Closed):
+    """What the units of a tree, or of a part of it, hold of the areas of one kind that they lie in, by code."""
+
+    kind: str
+    codes: Codes
+    truth: Histogram
+    published: Histogram
+
+    @staticmethod
+    def of(areas: Areas, truth: Confidential[Histogram], published: Histogram) -> AreaHistograms:
+        """``truth`` and ``published`` are of the lowest units."""
+        return AreaHistograms(areas.kind, areas.codes, areas.histogram(truth.open(REASON)), areas.histogram(published))
+
+    @staticmethod
+    def merged(parts: Sequence[AreaHistograms]) -> AreaHistograms:
+        """Added up by code; in the order of the codes."""
+        codes = np.unique(np.concatenate([p.codes for p in parts]))
+        place = [np.searchsorted(codes, p.codes) for p in parts]
+        counts = (_added([(at, getattr(p, name)) for at, p in zip(place, parts, strict=True)], len(codes))
+                  for name in ("truth", "published"))  # fmt: skip
+        return AreaHistograms(parts[0].kind, codes, *counts)
+
+
+@dataclass(frozen=True, repr=False)
+class TableTallies(Closed):
+    """The tables of a universe: by table and level, and the counts of areas."""
+
+    levels: tuple[TableSums, ...]
+    areas: tuple[AreaHistograms, ...]
+
+    @staticmethod
+    def merged(parts: Sequence[TableTallies]) -> TableTallies:
+        """Of all parts."""
+        levels = grouped((x for p in parts for x in p.levels), lambda x: (x.geography, x.table))
+        areas = grouped((x for p in parts for x in p.areas), lambda x: x.kind)
+        return TableTallies(tuple(map(TableSums.merged, levels)), tuple(map(AreaHistograms.merged, areas)))
+
+    def rows(self, tabulated: Sequence[Table], kinds: Sequence[str], whole: Whole) -> Iterator[TableRow]:
+        """Rows of ``tables.csv``: every column of the tables ``tabulated``, for each level of the spine and each of the
+        ``kinds`` of areas."""
+        areas = {a.kind: a for a in self.areas}
+        for table in tabulated:
+            for sums in self.levels:
+                if sums.table == table.name:
+                    yield from sums.rows(table)
+            for kind in kinds:
+                a = areas[kind]
+                yield from TableSums.of(table, kind, a.truth, a.published, whole).rows(table)
+
+
+def tally_tables(
     truth: Mapping[str, Confidential[Histogram]],
     published: Mapping[str, Histogram],
-    spine: Spine,
+    levels: Sequence[str],
     tabulated: Sequence[Table],
+    whole: Whole,
     areas: Sequence[Areas] = (),
-) -> list[TableRow]:
-    """Rows of ``tables.csv``: every column of the tables ``tabulated``, for each level of the spine and each kind of
-    area."""
-    rows: list[TableRow] = []
-    root, lowest = spine.levels[0], spine.levels[-1]
-    added_up = [tuple(a.histogram(h) for h in (truth[lowest].open(REASON), published[lowest])) for a in areas]
-    for table in tabulated:
-        whole = tuple(table.values(h)[0] for h in (truth[root].open(REASON), published[root]))
-        for level in spine.levels:
-            metrics = _Metrics(table, level, (whole[0], whole[1]))
-            for true, out in _batches(table, truth[level].open(REASON), published[level]):
-                metrics.add(true, out)
-            rows += metrics.rows()
-        for kind, (true_of, out_of) in zip(areas, added_up, strict=True):
-            metrics = _Metrics(table, kind.kind, (whole[0], whole[1]))
-            metrics.add(table.values(true_of), table.values(out_of))
-            rows += metrics.rows()
-    return rows
+) -> TableTallies:
+    """Of each of the ``levels``, and of areas of units of the last of them."""
+    sums = [TableSums.of(table, level, truth[level].open(REASON), published[level], whole)
+            for level in levels for table in tabulated]  # fmt: skip
+    counts = [AreaHistograms.of(a, truth[levels[-1]], published[levels[-1]]) for a in areas]
+    return TableTallies(tuple(sums), tuple(counts))
+
+
+def _added(parts: Sequence[tuple[Ints, Histogram]], units: int) -> Histogram:
+    unit, cell, count = (
+        np.concatenate(x) for x in zip(*((at[h.unit], h.cell, h.count) for at, h in parts), strict=True)
+    )
+    return Histogram.of(units, parts[0][1].cells, unit, cell, count)
+
+
+def _low(geography: str) -> tuple[int, ...]:
+    return _PLACE if geography == "Place" else _POPULATION
 
 
 def _batches(table: Table, true: Histogram, out: Histogram) -> Iterator[tuple[Ints, Ints]]:
@@ -69,54 +192,15 @@ def _batches(table: Table, true: Histogram, out: Histogram) -> Iterator[tuple[In
         yield table.values(true.rows(a, b)), table.values(out.rows(a, b))
 
 
-class _Metrics:
-    """Sums over the geographies of a kind, ``(measures, columns, classes)``, in the order of :func:`_summed`."""
-
-    def __init__(self, table: Table, geography: str, whole: tuple[Ints, Ints]) -> None:
-        self.table, self.geography, self.whole = table, geography, whole
-        self.n = 0
-        self.first = np.array(_PLACE if geography == "Place" else _POPULATION)
-        self.sums = np.zeros((MEASURES, len(table.columns), len(SIZES)))
-        self.by_population = np.zeros((MEASURES, 1, len(self.first)))
-        self.shares = np.zeros(len(table.columns))
-
-    def add(self, true: Ints, out: Ints) -> None:
-        """``(geographies, columns)``. Where both are 0 nothing but their number counts."""
-        self.n += len(true)
-        at = np.flatnonzero((true != 0) | (out != 0))
-        column, t, e = at % true.shape[1], true.ravel()[at], (out - true).ravel()[at]
-        self.sums += _summed(column, t, e, _SIZE_FIRST, true.shape[1])
-        t, e = true[:, 0], (out - true)[:, 0]
-        self.by_population += _summed(np.zeros(len(t), dtype=np.int64), t, e, self.first, 1)
-        with np.errstate(divide="ignore", invalid="ignore"):  # a column that nobody is in has no shares
-            self.shares += np.abs(out / self.whole[1] - true / self.whole[0]).sum(axis=0)
-
-    def rows(self) -> Iterator[TableRow]:
-        sums = self.sums.copy()
-        sums[0, :, 0] = self.n - sums[0, :, 1:].sum(axis=1)  # of class 0-9, not all were seen
-        for j in range(len(self.table.columns)):
-            shares = float(self.shares[j]) if np.isfinite(self.shares[j]) else None
-            yield self._row(j, "all", sums[:, j].sum(axis=1), shares)
-            yield from (self._row(j, size, sums[:, j, i]) for i, size in enumerate(SIZES) if sums[0, j, i])
-            if j == 0:  # the total
-                low = self.first.tolist()
-                names = [*(f"{a}-{b - 1}" for a, b in pairwise(low)), f"{low[-1]}+"]
-                found = self.by_population[:, 0]
-                yield from (self._row(0, f"total {s}", found[:, i]) for i, s in enumerate(names) if found[0, i])
-
-    def _row(self, j: int, size: str, sums: NDArray[np.float64], shares: float | None = None) -> TableRow:
-        n = sums[0]
-        absolute, square, percent, algebraic, true, error = (sums[1:7] / n).tolist()
-        two_to_five, over_five, over_200 = (int(x) for x in sums[7:])
-        return TableRow(
-            self.geography, self.table.name, self.table.columns[j], self.table.said(j), size, int(n), absolute,
-            square**0.5, percent, 100 * square**0.5 / true if true else None, algebraic, error, two_to_five,
-            over_five, over_200, shares,
-        )  # fmt: skip
-
-
 #: How many sums :func:`_summed` makes.
 MEASURES = 10
+
+
+def _summed_of_all(true: Ints, out: Ints) -> NDArray[np.float64]:
+    """Of ``(geographies, columns)``; where both are 0, nothing is counted."""
+    at = np.flatnonzero((true != 0) | (out != 0))
+    columns = true.shape[1]
+    return _summed(at % columns, true.ravel()[at], (out - true).ravel()[at], _SIZE_FIRST, columns)
 
 
 def _summed(column: Ints, t: Ints, e: Ints, first: Ints, columns: int) -> NDArray[np.float64]:

@@ -1,128 +1,133 @@
-"""Errors of one query at one level, added up chunk by chunk: by class of the true count, and by cluster."""
+"""Errors of one query at one level, counted chunk by chunk: by class of the true count, and by cluster."""
 
 from __future__ import annotations
-
-from collections.abc import Iterator
-from dataclasses import replace
-from fractions import Fraction
-from math import sqrt
 
 import numpy as np
 from numpy.typing import NDArray
 
-from das.evaluate.bias import interval
+from das.evaluate.bias import FAMILIES, ClusterSums
+from das.evaluate.errors import Errors
 from das.evaluate.spread import NONE, Spread
-from das.evaluate.theory import Moments
-from das.model.error_rows import CLASSES, FIRST, ErrorRow
+from das.model.answers import SparseAnswers
+from das.model.error_rows import CLASSES, FIRST
 
+Ints = NDArray[np.int64]
 _FIRST = np.array(FIRST)
-_QUANTILES = tuple(Fraction(p, 100) for p in (50, 90, 95, 99))
 #: Estimates are real numbers: their errors are counted in this part of a person.
 PART = 256
 
 
 class ErrorTally:
-    """Errors of integers, or (``real``) of real numbers.
+    """Errors of integers, or (``real``) of real numbers, of units with these parents, ``(units,)``.
 
     Columns of the arrays are the classes of the true count: nearly all true counts of a block are 0, so class 0 is
     what the others leave over, and only the positive counts are looked at one by one.
     """
 
-    def __init__(self, clusters: int, *, real: bool = False) -> None:
-        self.unit = PART if real else 1
-        self.every = NONE
+    def __init__(self, parent: Ints, *, real: bool = False) -> None:
+        self.unit, self.parent = PART if real else 1, parent
+        self.parents = int(parent[-1]) + 1
+        self.few = self.parents < FAMILIES
+        clusters = len(parent) if self.few else self.parents
         self.classes = [NONE] * len(CLASSES)
-        self.total = np.zeros((clusters, len(CLASSES)))  # of errors, in parts
-        self.size = np.zeros((clusters, len(CLASSES)))
-        self.percent, self.algebraic, self.true, self.lost = np.zeros((4, len(CLASSES)))
+        self.total = np.zeros((clusters, len(CLASSES)), dtype=np.int64)  # of errors, in parts
+        self.size = np.zeros((clusters, len(CLASSES)), dtype=np.int64)
+        self.percent, self.algebraic = np.zeros((2, len(CLASSES)))
+        self.true, self.lost = np.zeros((2, len(CLASSES)), dtype=np.int64)
         self.known = self.covered = 0
 
     def add(
-        self, values: NDArray[np.int64] | NDArray[np.float64], true: NDArray[np.int64], cluster: NDArray[np.int64]
+        self,
+        values: SparseAnswers | NDArray[np.int64] | NDArray[np.float64],
+        true: SparseAnswers,
+        start: int,
+        seen: NDArray[np.bool_] | None = None,
     ) -> None:
-        """``values`` and ``true`` are ``(units, answers)``, ``cluster`` ``(units,)`` and not decreasing."""
-        if not len(true):
+        """``values`` and ``true`` of the units from ``start`` on: of all of ``true``, or of those that are ``seen``,
+        which ``values`` has alone."""
+        units = np.arange(start, start + true.units)
+        if seen is not None:
+            units, true = units[seen], true.only(seen)
+        if not len(units):
             return
-        difference = values - true if self.unit == 1 else np.rint((values - true) * self.unit)
-        error = difference.astype(np.int64, copy=False)
-        answers = true.shape[1]
-        first, home = int(cluster[0]), cluster - cluster[0]
-        k, m = len(CLASSES), int(home[-1]) + 1
-        here = slice(first, first + m)
-        at = np.flatnonzero(true)
-        e, t = error.ravel()[at], true.ravel()[at]
-        size = np.searchsorted(_FIRST, t, side="right") - 1
-        key = home[at // answers] * k + size
-        total = np.bincount(key, weights=e, minlength=m * k).reshape(m, k)
-        count = np.bincount(key, minlength=m * k).reshape(m, k)
-        total[:, 0] = np.bincount(home, weights=error.sum(axis=1), minlength=m) - total.sum(axis=1)
-        count[:, 0] = answers * np.bincount(home, minlength=m) - count.sum(axis=1)
-        self.total[here] += total
-        self.size[here] += count
-        for sums, weights in (
-            (self.percent, np.abs(e) / t),
-            (self.algebraic, e / t),
-            (self.true, t),
-            (self.lost, e <= -t),
-        ):
-            sums += np.bincount(size, weights=weights, minlength=k)
-        self._spread(error.ravel(), e, size)
-
-    def _spread(self, error: NDArray[np.int64], e: NDArray[np.int64], size: NDArray[np.int64]) -> None:
-        rest = every = Spread.of(error)
-        for i in range(1, len(CLASSES)):
-            if (part := Spread.of(e[size == i])).n:
-                self.classes[i] = self.classes[i].merge(part)
-                rest = rest.without(part)
+        error, rest, sums = (
+            self._sparse(values, true) if isinstance(values, SparseAnswers) else self._dense(values, true)
+        )
+        home = units if self.few else self.parent[units]
+        self._cluster(home, true, error, sums)
+        size = np.searchsorted(_FIRST, true.count, side="right") - 1
+        k = len(CLASSES)
+        self.percent += np.bincount(size, weights=np.abs(error) / true.count, minlength=k)
+        self.algebraic += np.bincount(size, weights=error / true.count, minlength=k)
+        self.true += _whole(size, true.count, k)
+        self.lost += np.bincount(size[error <= -true.count], minlength=k)
         self.classes[0] = self.classes[0].merge(rest)
-        self.every = self.every.merge(every)
+        for i in np.unique(size).tolist():
+            self.classes[i] = self.classes[i].merge(Spread.of(error[size == i]))
+
+    def _sparse(self, values: SparseAnswers, true: SparseAnswers) -> tuple[Ints, Spread, Ints]:
+        """As :meth:`_dense`, of values nearly all of which are 0."""
+        at = np.searchsorted(values.at, true.at)
+        found = np.append(values.at, -1)[at] == true.at
+        value = np.where(found, np.append(values.count, 0)[at], 0)
+        others = np.ones(len(values.at), dtype=bool)
+        others[at[found]] = False
+        beyond = values.count[others]
+        zeros = true.units * true.answers - len(true.at) - len(beyond)
+        rest = Spread.of(beyond).merge(Spread.repeated(0, zeros))
+        sums = _whole(values.unit, values.count, true.units) - _whole(true.unit, true.count, true.units)
+        return value - true.count, rest, sums
+
+    def _dense(self, values: NDArray[np.int64] | NDArray[np.float64], true: SparseAnswers) -> tuple[Ints, Spread, Ints]:
+        """The errors where the true count is positive; the distribution of all others, which are the values; the sum of
+        all errors of each unit."""
+        there = values.ravel()[true.at] - true.count
+        if self.unit == 1:
+            every, error = values.astype(np.int64, copy=False), there.astype(np.int64, copy=False)
+        else:
+            every, error = (np.rint(x * self.unit).astype(np.int64) for x in (values, there))
+        value = every.ravel()[true.at]
+        rest = Spread.of(every).without(Spread.of(value))
+        return error, rest, every.sum(axis=1) + _whole(true.unit, error - value, true.units)
+
+    def _cluster(self, home: Ints, true: SparseAnswers, error: Ints, sums: Ints) -> None:
+        """``home`` is the cluster of each unit, not decreasing."""
+        k, first = len(CLASSES), int(home[0])
+        home = home - first
+        m = int(home[-1]) + 1
+        here = slice(first, first + m)
+        key = home[true.unit] * k + np.searchsorted(_FIRST, true.count, side="right") - 1
+        total = _whole(key, error, m * k).reshape(m, k)
+        size = np.bincount(key, minlength=m * k).reshape(m, k)
+        total[:, 0] = _whole(home, sums, m) - total.sum(axis=1)
+        size[:, 0] = true.answers * np.bincount(home, minlength=m) - size.sum(axis=1)
+        self.total[here] += total
+        self.size[here] += size
 
     def cover(self, inside: NDArray[np.bool_], uncertain: NDArray[np.bool_]) -> None:
         """Which answers lie inside their intervals, of those that are uncertain at all."""
         self.known += int(np.count_nonzero(uncertain))
         self.covered += int(np.count_nonzero(inside & uncertain))
 
-    def rows(self, level: str, query: str, source: str, persons: int, noise: Moments | None) -> Iterator[ErrorRow]:
-        """Row ``all`` and those of the classes that occur. ``noise``: what the errors should be, where that is known."""
-        everything = slice(0, len(CLASSES))
-        for name, which, spread in (("all", everything, self.every),
-                                    *((c, slice(i, i + 1), self.classes[i]) for i, c in enumerate(CLASSES))):  # fmt: skip
-            if spread.n:
-                row = self._row(level, query, source, name, which, spread)
-                if name == "all":
-                    tvd = 1 - spread.l1 / (2 * persons * self.unit) if persons else None
-                    row = replace(row, tvd=tvd, coverage=self.covered / self.known if self.known else None)
-                yield row if noise is None else _beside(row, noise)
-
-    def _row(self, level: str, query: str, source: str, name: str, which: slice, spread: Spread) -> ErrorRow:
-        u, n = self.unit, spread.n
-        p50, p90, p95, p99 = (spread.quantile(p) / u for p in _QUANTILES)
-        found = interval(self.total[:, which].sum(axis=1) / u, self.size[:, which].sum(axis=1))
-        appeared = vanished = zeros = 0
-        if which.start == 0:
-            zero = self.classes[0]
-            appeared, vanished = int(zero.count[zero.value > 0].sum()), int(zero.count[zero.value < 0].sum())
-            zeros = appeared + vanished
-        percent = 100 * (self.percent[which].sum() / u + 2 * zeros) / n
-        algebraic = 100 * (self.algebraic[which].sum() / u + 2 * (appeared - vanished)) / n
-        mean = self.true[which].sum() / n
-        real = u > 1
-        return ErrorRow(
-            level, query, source, name, n, spread.mae / u, spread.rmse / u, spread.bias / u, p50, p95,
-            spread.largest / u, None, p90, p99,
-            mape=None if real else float(percent),
-            malpe=None if real else float(algebraic),
-            cv=float(100 * spread.rmse / u / mean) if mean else None,
-            bias_se=found.error if found else None,
-            bias_low=found.low if found else None,
-            bias_high=found.high if found else None,
-            clusters=found.clusters if found else None,
-            zero_to_positive=None if real else appeared,
-            positive_to_zero=None if real else int(self.lost[which].sum()),
+    def errors(self) -> Errors:
+        """All that was added."""
+        units, total, size = None, self.total, self.size
+        if self.few:
+            units = _sums(total, size)
+            starts = np.searchsorted(self.parent, np.arange(self.parents))
+            total, size = (np.add.reduceat(x, starts, axis=0) for x in (total, size))
+        return Errors(
+            self.unit, tuple(self.classes), self.percent, self.algebraic, self.true, self.lost, self.known, self.covered,
+            self.parents, _sums(total, size), units,
         )  # fmt: skip
 
 
-def _beside(row: ErrorRow, noise: Moments) -> ErrorRow:
-    error = noise.deviation_abs / sqrt(row.n)
-    return replace(row, expected_mae=noise.mean_abs, expected_rmse=sqrt(noise.variance),
-                   mae_z=(row.mae - noise.mean_abs) / error if error > 0 else None)  # fmt: skip
+def _sums(total: Ints, size: Ints) -> tuple[ClusterSums, ...]:
+    """Of each class, and of all."""
+    each = [ClusterSums.of(total[:, i], size[:, i]) for i in range(len(CLASSES))]
+    return (*each, ClusterSums.of(total.sum(axis=1), size.sum(axis=1)))
+
+
+def _whole(key: Ints, weights: Ints, length: int) -> Ints:
+    """Sums of whole numbers by key: exact up to 2^53."""
+    return np.bincount(key, weights=weights, minlength=length).astype(np.int64)

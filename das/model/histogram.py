@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from das.errors import InputError
+from das.model.answers import SparseAnswers
 from das.model.closed import Closed
 from das.model.frozen import Frozen
 from das.model.query import Query
@@ -103,9 +104,17 @@ class Histogram(Closed, Frozen):
         if not isinstance(query, Query):
             raise InputError(f"this is a {type(query).__name__}, and no query", where="histogram",
                              remedy='give one of the schema, such as schema.query("total")')  # fmt: skip
-        out = np.zeros(self.units * query.answers, dtype=np.int64)
-        np.add.at(out, self.unit * query.answers + query.index[self.cell], self.count)
-        return out.reshape(self.units, query.answers)
+        return self.sparse(query).dense()
+
+    def sparse(self, query: Query) -> SparseAnswers:
+        """The same, held sparse: costs the stored counts alone, a sort of them where the query adds cells up."""
+        at = self.unit * query.answers + query.index[self.cell]
+        count = self.count
+        if (at[1:] <= at[:-1]).any():
+            order = np.argsort(at, kind="stable")
+            first = np.flatnonzero(np.diff(at[order], prepend=-1))
+            at, count = at[order[first]], np.add.reduceat(count[order], first)
+        return SparseAnswers(self.units, query.answers, at, count)
 
     def same_as(self, other: Histogram) -> bool:
         return (

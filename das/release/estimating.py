@@ -30,7 +30,7 @@ from das.model.solution import Certificates
 from das.release import assumed, dictionary
 from das.release import page as release_report
 from das.release.post import Opened, estimate, open_release, publish
-from das.release.residuals import Misfit, misfits
+from das.release.residuals import Misfit, misfits, residual_sums
 from das.release.seal import seal
 from das.report.answers import Shown
 from das.spec import Spec
@@ -201,7 +201,8 @@ def post_process(opened: Opened, out: Path, pool: Executor, stages: Stages, prog
 def _misfits(opened: Opened, published: Mapping[str, Mapping[str, Histogram]]) -> list[Misfit]:
     """The queries of all universes that are published worse than they were measured, by their residuals."""
     tests = sum(len(u.noise) for u in opened.after.universes)
-    return [m for u in opened.after.universes for m in misfits(u, opened.source(u), published[u.name], tests)]
+    sums = [s for u in opened.after.universes for s in residual_sums(u, opened.source(u), published[u.name])]
+    return misfits(sums, tests)
 
 
 def certificates_json(certificates: Mapping[str, Mapping[str, Certificates]]) -> dict[str, Any]:

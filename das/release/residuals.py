@@ -14,7 +14,7 @@ that at which all queries of a release together raise a false alarm in one of a 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -41,25 +41,63 @@ class Misfit:
     error_at_least: float
 
 
-def misfits(
-    universe: Universe, source: MeasurementSource, published: Mapping[str, Histogram], tests: int
-) -> list[Misfit]:
-    """The queries of ``universe`` that are listed, of ``tests`` that are looked at in all."""
-    out = []
-    for level, histogram in published.items():
-        for name in source.queries(level):
-            query = universe.schema.query(name)
-            squares, variances, n = 0.0, 0.0, 0
-            scaled = 0.0
-            step = max(1, (1 << 22) // query.answers)
-            for a in range(0, histogram.units, step):
-                m = source.read(level, name, a, min(a + step, histogram.units))
-                known = np.isfinite(m.variance)
-                off = (m.values - histogram.rows(a, min(a + step, histogram.units)).answer(query))[known].astype(float)
-                variance = np.maximum(m.variance[known], _ROUNDING)[:, None]
-                squares, scaled = squares + float(np.sum(off**2)), scaled + float(np.sum(off**2 / variance))
-                variances, n = variances + float(variance.sum()) * query.answers, n + off.size
-            if n and scaled > ncx2.isf(FALSE_ALARM / tests, n, n):
-                out.append(Misfit(universe.name, level, name, n, (variances / n) ** 0.5,
-                                  (max(squares - variances, 0.0) / n) ** 0.5))  # fmt: skip
-    return out
+@dataclass(frozen=True)
+class ResidualSums:
+    """Of the measured units of a query at a level: how many ``answers``, the sum of squared residuals, the same in
+    variances, and the sum of variances. They add up over parts of a tree; whole numbers are exact up to 2^53."""
+
+    universe: str
+    level: str
+    query: str
+    answers: int
+    squares: float
+    scaled: float
+    variances: float
+
+
+def residual_sums(
+    universe: Universe, source: MeasurementSource, published: Mapping[str, Histogram]
+) -> list[ResidualSums]:
+    """Of each query of each level that is ``published``: units as they were measured, of a tree or of a part of it."""
+    return [_sums(universe, source, level, name, published[level])
+            for level in published for name in source.queries(level)]  # fmt: skip
+
+
+def merged(sums: Iterable[ResidualSums]) -> list[ResidualSums]:
+    """Those of all parts, added up in their order; those of a universe follow each other."""
+    out: dict[tuple[str, str, str], ResidualSums] = {}
+    for s in sums:
+        key = s.universe, s.level, s.query
+        o = out.get(key, ResidualSums(*key, 0, 0.0, 0.0, 0.0))
+        out[key] = ResidualSums(*key, o.answers + s.answers, o.squares + s.squares, o.scaled + s.scaled,
+                                o.variances + s.variances)  # fmt: skip
+    universes = list(dict.fromkeys(s.universe for s in out.values()))
+    return sorted(out.values(), key=lambda s: universes.index(s.universe))
+
+
+def misfits(sums: Iterable[ResidualSums], tests: int) -> list[Misfit]:
+    """The queries that are listed, of ``tests`` that are looked at in all."""
+    return [
+        Misfit(s.universe, s.level, s.query, s.answers, (s.variances / s.answers) ** 0.5,
+               (max(s.squares - s.variances, 0.0) / s.answers) ** 0.5)
+        for s in sums if s.answers and s.scaled > ncx2.isf(FALSE_ALARM / tests, s.answers, s.answers)
+    ]  # fmt: skip
+
+
+def _sums(universe: Universe, source: MeasurementSource, level: str, name: str, published: Histogram) -> ResidualSums:
+    query = universe.schema.query(name)
+    n, squares, scaled, variances = 0, 0.0, 0.0, 0.0
+    step = max(1, (1 << 22) // query.answers)
+    for a in range(0, published.units, step):
+        b = min(a + step, published.units)
+        m = source.read(level, name, a, b)
+        known = np.isfinite(m.variance)
+        variance = np.maximum(m.variance[known], _ROUNDING)
+        off = m.values.astype(np.float64)
+        answers = published.rows(a, b).sparse(query)
+        off.ravel()[answers.at] -= answers.count
+        off = off if known.all() else off[known]
+        each = np.einsum("ij,ij->i", off, off)
+        squares, scaled = squares + float(each.sum()), scaled + float((each / variance).sum())
+        variances, n = variances + float(variance.sum()) * query.answers, n + off.size
+    return ResidualSums(universe.name, level, name, n, squares, scaled, variances)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from das.engine import Progress, Silent
 from das.errors import InputError
-from das.evaluate import Published, evaluate, evaluate_tables, impossible
+from das.evaluate import Published, Tallies, UniverseTallies, Whole, impossible, tally_queries, tally_tables
 from das.files import rows_csv
 from das.files.microdata import reading as microdata_reading
 from das.files.readers import area_list
@@ -18,7 +18,6 @@ from das.files.run import errors_csv, truth
 from das.files.run.run_directory import RunDirectory
 from das.model.areas import Areas
 from das.model.closed import Closed, ClosedRows
-from das.model.confidential import Confidential
 from das.model.error_rows import ErrorRow, ImpossibleRow, TableRow
 from das.model.histogram import Histogram
 from das.model.measured_spine import MeasuredSpine
@@ -26,6 +25,7 @@ from das.model.spine import Spine
 from das.model.universe import Universe
 from das.release.post import Opened, open_release
 from das.spec import RunSpec
+from das.tables import Table
 from das.tables import of as tables_of
 from das.truth.histogram import over, upward
 from das.truth.prepared import TrueHistograms
@@ -40,53 +40,115 @@ class Assessed(Closed):
 
     spine: Spine
     trees: Mapping[str, MeasuredSpine]
-    truth: Mapping[str, Mapping[str, Confidential[Histogram]]]
+    truth: Mapping[str, TrueHistograms]
     published: Mapping[str, Mapping[str, Histogram]]
     areas: Sequence[Areas] = ()
 
 
-def assess(spec: RunSpec, directory: RunDirectory, run: Assessed, progress: Progress) -> dict[str, list[ErrorRow]]:
+@dataclass(frozen=True, repr=False)
+class Compared(Closed):
+    """One universe in a piece: ``truth`` and ``published`` by level of the published spine; what was measured over ``spine``,
+    with the true counts of that, ``known``. ``whole`` is all that was counted, anywhere; ``tables``, those to compare."""
+
+    universe: Universe
+    spine: Spine
+    known: TrueHistograms
+    measured: Published
+    truth: TrueHistograms
+    published: Mapping[str, Histogram]
+    whole: Whole
+    tables: Sequence[Table]
+
+
+@dataclass(frozen=True, repr=False)
+class Piece(Closed):
+    """Some ``levels`` of a run, or of some units of it, that follow each other: a trunk, a shard, or all. ``lowest`` says
+    whether the last of them is the lowest of the run: then ``areas`` lists its units."""
+
+    levels: Sequence[str]
+    universes: Sequence[Compared]
+    lowest: bool = True
+    areas: Sequence[Areas] = ()
+
+
+def tally(piece: Piece) -> Tallies:
+    """What is counted of a piece. What is held at once is a slice of units with about 4 million answers."""
+    found, level = [], piece.levels[-1]
+    for u in piece.universes:
+        queries = tally_queries(u.known, u.measured, u.spine, u.universe.schema, piece.levels)
+        tables = tally_tables(u.truth, u.published, piece.levels, u.tables, u.whole, piece.areas)
+        found.append(UniverseTallies(u.universe.name, tuple(queries), tables))
+    odd = impossible(
+        {u.universe.name: u.truth[level].open(REASON) for u in piece.universes},
+        {u.universe.name: u.published[level] for u in piece.universes},
+        [u.universe for u in piece.universes], level,
+    ) if piece.lowest else []  # fmt: skip
+    return Tallies(tuple(found), tuple(odd))
+
+
+def write(
+    spec: RunSpec,
+    directory: RunDirectory,
+    tallies: Tallies,
+    tables: Mapping[str, Sequence[Table]],
+    kinds: Sequence[str],
+    whole: Mapping[str, Whole],
+) -> dict[str, list[ErrorRow]]:
     """Write ``errors.csv`` (of other universes ``errors-<name>.csv``), ``tables.csv``, ``impossible.csv``; return the
-    errors by universe.
+    errors by universe. ``tallies`` are those of all pieces, merged; ``kinds`` those of areas; ``tables`` and ``whole`` by
+    universe.
 
     Errors of queries, as measured and as published, are those of the units that were measured; those of tables are of
     the published spine and of areas.
     """
     rows: dict[str, list[ErrorRow]] = {}
-    tables: list[TableRow] = []
-    said = Opened(directory.release, spec, run.spine, run.trees)
-    for u in spec.universes:
-        progress.stage(f"evaluate {u.name}", None)
-        tree = run.trees[u.name]
-        known, counts = _over(tree, run.truth[u.name], run.published[u.name])
-        held = Published(said.source(u), u.plan.mechanism, counts, _estimates(directory, u, tree.spine))
-        rows[u.name] = ClosedRows(evaluate(known, held, tree.spine, u.schema))
-        tabulated = tables_of(u, said.assigned(u.name))
-        tables += evaluate_tables(run.truth[u.name], run.published[u.name], run.spine, tabulated, run.areas)
-        errors_csv.write(directory.errors_of(u.name), rows[u.name], private=spec.run.private)
-    folder, lowest, private = directory.errors.parent, run.spine.levels[-1], spec.run.private
-    rows_csv.write_rows(folder / "tables.csv", TableRow, tables, private=private)
-    odd = impossible(
-        {name: levels[lowest].open(REASON) for name, levels in run.truth.items()},
-        {name: levels[lowest] for name, levels in run.published.items()},
-        spec.universes, lowest,
-    )  # fmt: skip
-    rows_csv.write_rows(folder / "impossible.csv", ImpossibleRow, odd, private=private)
+    of_tables: list[TableRow] = []
+    private, mechanisms = spec.run.private, {u.name: u.plan.mechanism for u in spec.universes}
+    for u in tallies.universes:
+        rows[u.universe] = ClosedRows(row for q in u.queries for row in q.rows(mechanisms[u.universe]))
+        of_tables += u.tables.rows(tables[u.universe], kinds, whole[u.universe])
+        errors_csv.write(directory.errors_of(u.universe), rows[u.universe], private=private)
+    folder = directory.errors.parent
+    rows_csv.write_rows(folder / "tables.csv", TableRow, of_tables, private=private)
+    rows_csv.write_rows(folder / "impossible.csv", ImpossibleRow, tallies.impossible, private=private)
     return rows
 
 
-def _over(
-    tree: MeasuredSpine, truth: Mapping[str, Confidential[Histogram]], published: Mapping[str, Histogram]
-) -> tuple[Mapping[str, Confidential[Histogram]], Mapping[str, Histogram]]:
-    """Both on the tree that was measured."""
+def assess(spec: RunSpec, directory: RunDirectory, run: Assessed, progress: Progress) -> dict[str, list[ErrorRow]]:
+    """Hold a run in one piece against the truth, and write its errors (:func:`write`)."""
+    progress.stage("evaluate", None)
+    said = Opened(directory.release, spec, run.spine, run.trees)
+    piece = Piece(run.spine.levels, [_compared(u, said, run) for u in spec.universes], areas=run.areas)
+    tables = {u.universe.name: u.tables for u in piece.universes}
+    whole = {u.universe.name: u.whole for u in piece.universes}
+    return write(spec, directory, Tallies.merged([tally(piece)]), tables, [a.kind for a in run.areas], whole)
+
+
+def _compared(universe: Universe, said: Opened, run: Assessed) -> Compared:
+    """A universe of all of a run."""
+    name, tree, source = universe.name, run.trees[universe.name], said.source(universe)
+    truth, published, root = run.truth[name], run.published[name], run.spine.levels[0]
+    known, counts = over_tree(tree, truth, published)
+    queries = {level: source.queries(level) for level in tree.spine.levels}
+    measured = Published(source, counts, queries, _estimates(said.folder, universe, tree.spine))
+    whole = Whole(truth[root], published[root])
+    return Compared(
+        universe, tree.spine, known, measured, truth, published, whole, tables_of(universe, said.assigned(name))
+    )
+
+
+def over_tree(
+    tree: MeasuredSpine, truth: TrueHistograms, published: Mapping[str, Histogram]
+) -> tuple[TrueHistograms, Mapping[str, Histogram]]:
+    """Both on the tree that was measured, from those of the lowest published level."""
     if tree.alike:
         return truth, published
     lowest = tree.spine.levels[-1]
     return over(tree, truth[lowest]), tree.of_published(published[lowest]).upward(tree.spine)
 
 
-def _estimates(directory: RunDirectory, universe: Universe, spine: Spine) -> EstimateReader | None:
-    folder = folder_of(directory.release, universe.name)
+def _estimates(release: Path, universe: Universe, spine: Spine) -> EstimateReader | None:
+    folder = folder_of(release, universe.name)
     return EstimateReader(folder, spine) if folder.is_dir() else None
 
 

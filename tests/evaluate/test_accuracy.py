@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 import das.evaluate.accuracy as accuracy
 from das.errors import InputError
-from das.evaluate import CLASSES, Headline, Published, evaluate, headline
+from das.evaluate import CLASSES, Headline, Published, headline, tally_queries
 from das.evaluate.spread import NONE, Spread
+from das.model.answers import SparseAnswers
 from das.model.confidential import Confidential
 from das.model.histogram import Histogram
 from das.model.measurement import Measurement
@@ -89,7 +90,13 @@ class Estimates:
 
 
 def held(out, noisy, estimates=None):
-    return Published(noisy, DISCRETE_GAUSSIAN, {k: from_dense(v) for k, v in out.items()}, estimates)
+    queries = {level: noisy.queries(level) for level in LEVELS}
+    return Published(noisy, {k: from_dense(v) for k, v in out.items()}, queries, estimates)
+
+
+def evaluate(truth, published, spine):
+    tallies = tally_queries(truth, published, spine, TOY, spine.levels)
+    return [row for tally in tallies for row in tally.rows(DISCRETE_GAUSSIAN)]
 
 
 def percents(error, true):
@@ -139,7 +146,7 @@ def test_rows_are_those_of_the_definitions(world, chunk):
     old, accuracy.CHUNK = accuracy.CHUNK, chunk
     try:
         boxed = {k: Confidential(from_dense(v)) for k, v in truth.items()}
-        rows = evaluate(boxed, held(out, noisy), spine, TOY)
+        rows = evaluate(boxed, held(out, noisy), spine)
     finally:
         accuracy.CHUNK = old
     expected = brute(spine, truth, out, noisy)
@@ -169,7 +176,7 @@ def small_world():
 
 def run(spine, truth, out, noisy):
     boxed = {k: Confidential(from_dense(v)) for k, v in truth.items()}
-    return evaluate(boxed, held(out, noisy), spine, TOY)
+    return evaluate(boxed, held(out, noisy), spine)
 
 
 def test_numbers_by_hand():
@@ -193,7 +200,7 @@ def test_estimates_have_rows_of_their_own_and_the_coverage_of_their_intervals():
     value = {("Block", "total"): np.array([[25.5], [-2.0], [100.0]], dtype=np.float32)}
     error = {("Block", "total"): np.array([[0.31], [3.0], [0.01]], dtype=np.float32)}
     boxed = {k: Confidential(from_dense(v)) for k, v in truth.items()}
-    rows = evaluate(boxed, held(out, noisy, Estimates(value, error)), spine, TOY)
+    rows = evaluate(boxed, held(out, noisy, Estimates(value, error)), spine)
     mine = {r.bin: r for r in rows if r.source == "estimates"}
     row = mine["all"]
     assert (row.level, row.query, row.n, row.coverage) == ("Block", "total", 3, 0.5)
@@ -241,10 +248,11 @@ def test_rows_come_root_first_and_total_first():
 
 
 def test_no_dense_level_is_made(monkeypatch):
-    """Nothing of units x answers is held: the largest piece is a chunk of units."""
+    """Nothing of units x answers is held: what is answered at once, sparse, is a chunk of units."""
     largest = []
-    good = Histogram.answer
-    monkeypatch.setattr(Histogram, "answer", lambda h, q: largest.append(h.units * q.answers) or good(h, q))
+    good = Histogram.sparse
+    monkeypatch.setattr(Histogram, "sparse", lambda h, q: largest.append(h.units * q.answers) or good(h, q))
+    monkeypatch.setattr(SparseAnswers, "dense", lambda _: pytest.fail("a dense array"))
     monkeypatch.setattr(accuracy, "CHUNK", 60)
     spine = tree([4] * 25)
     dense = np.random.default_rng(0).integers(0, 3, (100, 6))

@@ -1,11 +1,22 @@
 """Standard errors of a mean error: by hand, and in worlds where errors within a cluster hang together."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from scipy import stats
 
-from das.evaluate.bias import FAMILIES, clusters, interval
-from das.model.spine import Spine
+from das.evaluate.bias import FAMILIES, ClusteredInterval, ClusterSums
+from das.evaluate.tally import ErrorTally
+from das.model.answers import SparseAnswers
+
+
+def interval(total, size) -> ClusteredInterval | None:
+    """Of whole numbers of errors; sums of errors to a thousand-millionth."""
+    part = 10**9
+    return ClusterSums.of(np.rint(np.asarray(total) * part).astype(np.int64), size.astype(np.int64)).interval(part)
 
 
 def test_by_hand():
@@ -47,15 +58,40 @@ def test_intervals_hold_where_errors_of_a_cluster_hang_together():
 
 @pytest.mark.parametrize("families", [FAMILIES - 1, FAMILIES])
 def test_families_where_there_are_enough_of_them(families):
-    codes = [
-        np.array(["s"]),
-        np.array([f"c{i}" for i in range(families)]),
-        np.array([f"b{i:03}" for i in range(3 * families)]),
-    ]
-    codes[1].sort()
-    spine = Spine(
-        ("S", "C", "B"), tuple(codes), (np.zeros(1, int), np.zeros(families, int), np.repeat(range(families), 3))
-    )
-    expected = np.repeat(range(families), 3) if families == FAMILIES else np.arange(3 * families)
-    assert np.array_equal(clusters(spine, "B"), expected)
-    assert np.array_equal(clusters(spine, "C"), np.arange(families))  # one family
+    """Errors 1, 2, 3 in each family of three blocks."""
+    tally = ErrorTally(np.repeat(range(families), 3))
+    blocks = 3 * families
+    tally.add(np.tile([[5], [6], [7]], (families, 1)), SparseAnswers.of(np.full((blocks, 1), 4)), 0)
+    found = tally.errors()
+    assert found.parents == families
+    assert (found.units is None) == (families >= FAMILIES)
+    row = next(found.rows("B", "total", "nmf", 1, None))
+    assert row.clusters == (families if families >= FAMILIES else blocks)
+    alike = interval(np.full(families, 6), np.full(families, 3))
+    apart = interval(np.tile([1, 2, 3], families), np.ones(blocks))
+    expected = alike if families >= FAMILIES else apart
+    assert row.bias_se == pytest.approx(expected.error, abs=1e-15)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(-(10**15), 10**15), st.integers(0, 10**6)), min_size=2, max_size=20),
+    st.integers(0, 20),
+)
+def test_sums_over_clusters_are_exact_and_add_up(clusters, cut):
+    """Beside fractions of the residuals themselves; in two parts as in one."""
+    total, size = np.array(clusters, dtype=np.int64).T
+    total = np.where(size > 0, total, 0)
+    parts = [ClusterSums.of(total[s], size[s]) for s in (slice(cut), slice(cut, None))]
+    whole = ClusterSums.of(total, size)
+    assert ClusterSums.merged(parts) == ClusterSums.merged(parts[::-1]) == whole
+    here = [(int(s), int(n)) for s, n in zip(total, size, strict=True) if n]
+    got = whole.interval()
+    if len(here) < 2:
+        assert got is None
+        return
+    n = sum(n for _, n in here)
+    mean = Fraction(sum(s for s, _ in here), n)
+    variance = sum((s - mean * k) ** 2 for s, k in here) * Fraction(len(here), (len(here) - 1) * n * n)
+    assert got.error == pytest.approx(float(variance) ** 0.5, rel=1e-14)
+    assert (got.low + got.high) / 2 == pytest.approx(float(mean), rel=1e-12, abs=1e-12 * got.error)

@@ -5,13 +5,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from das.evaluate import evaluate_tables
+from das.evaluate import TableTallies, Whole, tally_tables
 from das.evaluate.tables import SIZES
 from das.model.areas import Areas
 from das.model.confidential import Confidential
 from das.model.histogram import Histogram
 from das.model.schema import Attribute, Schema
-from das.model.spine import Spine
 from das.tables import published
 
 TOY = Schema("toy", (Attribute("sex", ("male", "female")), Attribute("age", ("young", "old"))))
@@ -24,13 +23,11 @@ def from_dense(table):
 
 
 def rows_of(true, out, areas=()):
-    n = len(true)
-    spine = Spine(
-        LEVELS, (np.array(["s"]), np.array([f"b{i:03}" for i in range(n)])), (np.zeros(1, int), np.zeros(n, int))
-    )
     known = {"State": Confidential(from_dense(true.sum(axis=0)[None])), "Block": Confidential(from_dense(true))}
     made = {"State": from_dense(out.sum(axis=0)[None]), "Block": from_dense(out)}
-    return evaluate_tables(known, made, spine, published(TOY), areas)
+    whole, tables = Whole(known["State"], made["State"]), published(TOY)
+    tallies = TableTallies.merged([tally_tables(known, made, LEVELS, tables, whole, areas)])
+    return list(tallies.rows(tables, [a.kind for a in areas], whole))
 
 
 def test_by_hand():

@@ -25,8 +25,9 @@ from das.truth.assessment import Assessed
 PACKAGE = Path(das.__file__).parent
 #: Where errors are computed or true counts are held in the open: every dataclass there is closed, but those that hold
 #: parameters or what is public.
-HOLD_THE_TRUTH = ("model/error_rows.py", "model/histogram.py", "model/records.py", "evaluate/accuracy.py", "evaluate/bias.py",
-                  "evaluate/impossible.py", "evaluate/spread.py", "risk/score.py", "risk/exposure.py", "report/worst.py",
+HOLD_THE_TRUTH = ("model/error_rows.py", "model/histogram.py", "model/records.py", "model/answers.py",
+                  "evaluate/accuracy.py", "evaluate/bias.py", "evaluate/errors.py", "evaluate/impossible.py",
+                  "evaluate/spread.py", "evaluate/tables.py", "evaluate/tallies.py", "risk/score.py", "risk/exposure.py", "report/worst.py",
                   "truth/preparation.py", "truth/assessment.py", "arrays/counting.py")  # fmt: skip
 PUBLIC = {"Source", "DifferenceRow", "Published", "_Level", "Outlook"}
 #: Names in the annotation of a field that make its class one that holds the truth.

@@ -12,7 +12,7 @@ from das.model.kinds import PERSONS
 from das.model.measurement import Measurement, Measurements
 from das.model.schema import Attribute, Schema
 from das.model.universe import Universe
-from das.release.residuals import misfits
+from das.release.residuals import misfits, residual_sums
 
 SCHEMA = Schema("mine", (Attribute("a", tuple("abcde")), Attribute("b", tuple("uvwxyz"))), (), (), None)
 UNIVERSE = Universe(PERSONS, SCHEMA)
@@ -31,7 +31,7 @@ def listed(units: int, shift: float, seed: int, spread: float = 0.0, unmeasured:
     variance[:unmeasured] = np.inf
     noisy[:unmeasured] = 10**6
     source = Measurements.of([Measurement("L", "a", 0, noisy, variance)])
-    return {m.query: m.error_at_least for m in misfits(UNIVERSE, source, {"L": published}, 40)}
+    return {m.query: m.error_at_least for m in misfits(residual_sums(UNIVERSE, source, {"L": published}), 40)}
 
 
 def test_errors_beyond_the_noise_are_listed_and_sized() -> None:

@@ -1,0 +1,62 @@
+"""All that is counted of the errors of a run, or of a part of it: small values that add up.
+
+A run is counted in parts, each of which has some levels of some units: the upper levels of the whole tree, and the lower ones
+of a shard (:mod:`das.model.shards`). Families of siblings lie in one part. Whole numbers are added up exactly, in whatever order;
+sums of percent errors and of shares in the order of the parts, which is that of the shards: what comes out does not depend on who
+counted which, and differs from the sums of a whole run in one part by the rounding of floating-point numbers alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import islice
+
+from das.evaluate.accuracy import QueryTally
+from das.evaluate.grouped import grouped
+from das.evaluate.impossible import merged
+from das.evaluate.tables import TableTallies
+from das.model.closed import Closed
+from das.model.error_rows import ImpossibleRow
+
+#: So many parts are added at once.
+TOGETHER = 16
+
+
+@dataclass(frozen=True, repr=False)
+class UniverseTallies(Closed):
+    """Of one universe: queries, over what was measured; tables, over what is published."""
+
+    universe: str
+    queries: tuple[QueryTally, ...]
+    tables: TableTallies
+
+    @staticmethod
+    def merged(parts: list[UniverseTallies]) -> UniverseTallies:
+        """Of all parts."""
+        queries = grouped((q for p in parts for q in p.queries), lambda q: (q.level, q.query))
+        return UniverseTallies(parts[0].universe, tuple(map(QueryTally.merged, queries)),
+                               TableTallies.merged([p.tables for p in parts]))  # fmt: skip
+
+
+@dataclass(frozen=True, repr=False)
+class Tallies(Closed):
+    """By universe; and how many of the lowest units are as they cannot be."""
+
+    universes: tuple[UniverseTallies, ...]
+    impossible: tuple[ImpossibleRow, ...]
+
+    @staticmethod
+    def merged(parts: Iterable[Tallies]) -> Tallies:
+        """Of all parts, of which a few are held at a time: that of the upper levels first, then those of the shards in
+        their order."""
+        rest, total = iter(parts), list[Tallies]()
+        while some := list(islice(rest, TOGETHER)):
+            total = [Tallies._added([*total, *some])]
+        return total[0]
+
+    @staticmethod
+    def _added(parts: list[Tallies]) -> Tallies:
+        universes = grouped((u for p in parts for u in p.universes), lambda u: u.universe)
+        odd = merged(row for p in parts for row in p.impossible)
+        return Tallies(tuple(map(UniverseTallies.merged, universes)), tuple(odd))

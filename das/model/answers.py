@@ -1,0 +1,48 @@
+"""Answers to a query of which nearly all are 0, held sparse."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from das.model.closed import Closed
+
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SparseAnswers(Closed):
+    """Of an array ``(units, answers)``, in C order, the elements ``at`` (increasing) and what they are, ``count``; all others
+    are 0."""
+
+    units: int
+    answers: int
+    at: Ints
+    count: Ints
+
+    @staticmethod
+    def of(dense: Ints) -> SparseAnswers:
+        """Of an array ``(units, answers)``."""
+        at, (units, answers) = np.flatnonzero(dense), dense.shape
+        return SparseAnswers(units, answers, at, dense.ravel()[at])
+
+    @property
+    def unit(self) -> Ints:
+        """The unit of each element."""
+        return self.at // self.answers
+
+    def dense(self) -> Ints:
+        """Shape ``(units, answers)``."""
+        out = np.zeros(self.units * self.answers, dtype=np.int64)
+        out[self.at] = self.count
+        return out.reshape(self.units, self.answers)
+
+    def only(self, units: NDArray[np.bool_]) -> SparseAnswers:
+        """Those of some of the units, ``(units,)``, one below the other."""
+        if units.all():
+            return self
+        keep, number = units[self.unit], np.cumsum(units) - 1
+        at = number[self.unit[keep]] * self.answers + self.at[keep] % self.answers
+        return SparseAnswers(int(np.count_nonzero(units)), self.answers, at, self.count[keep])
