@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from das.errors import ReleaseError
 from das.files import codes as texts
 from das.files.parquet import LOST as _LOST
+from das.files.parquet import batches, opened, readable
 from das.files.parquet import columns as _columns
-from das.files.parquet import opened, readable
 from das.model.codes import Codes, text
 from das.model.measurement import Measurement
 from das.model.spine import Spine, places
@@ -29,10 +29,20 @@ from das.model.spine import Spine, places
 
 class NmfReader:
     """Measurements of one published directory, read a slice of units at a time. ``measured`` says of each level which units
-    are, ``(units,)``, such as :meth:`das.model.measured_spine.MeasuredSpine.measured`; without it all are."""
+    are, ``(units,)``, such as :meth:`das.model.measured_spine.MeasuredSpine.measured`; without it all are.
 
-    def __init__(self, root: Path, spine: Spine, measured: Callable[[str], NDArray[np.bool_]] | None = None) -> None:
-        self.root, self.spine, self._measured = Path(root), spine, measured
+    Of a ``shard`` (0: the trunk), whose own ``spine`` this is then, only the files are looked at that are of it by their
+    names: those of the levels that it is responsible for (:meth:`das.model.shards.Shards.levels`).
+    """
+
+    def __init__(
+        self,
+        root: Path,
+        spine: Spine,
+        measured: Callable[[str], NDArray[np.bool_]] | None = None,
+        shard: int | None = None,
+    ) -> None:
+        self.root, self.spine, self.shard, self._measured = Path(root), spine, shard, measured
         self._levels: dict[str, _LevelFiles] = {}
 
     def queries(self, level: str) -> tuple[str, ...]:
@@ -46,7 +56,7 @@ class NmfReader:
     def part(self, level: str, start: int, stop: int) -> NmfPart:
         """The files that hold units ``start:stop``, and the codes of these and of what stands between them."""
         held = self._level(level)
-        files = tuple(f for f in held.files if f.first < stop and f.last >= start)
+        files = held.of_units(start, stop)
         first = min([start, *(f.first for f in files)])
         last = max([stop, *(f.last + 1 for f in files)])
         codes = self.spine.codes[self.spine.index(level)][first:last]
@@ -55,12 +65,12 @@ class NmfReader:
     def constraints(self, level: str) -> dict[str, tuple[str, NDArray[np.int64]]]:
         """Constraint rows of a level: name -> (sign, bounds of shape (units, answers))."""
         found: dict[str, tuple[str, NDArray[np.int64]]] = {}
-        for path in sorted((self.root / f"{level}.parquet" / "Constraint").rglob("*.parquet")):
-            table = _columns(path, ["geocode", "query_name", "value", "sign"])
-            names = texts.texts(table["query_name"])
+        for path in self._parts(level, "Constraint"):
+            table = _columns(path, ["geocode", "query_name", "value", "sign"]).combine_chunks()
+            names = pc.dictionary_encode(table["query_name"].combine_chunks())
             unit = _units(table["geocode"], self.spine, level, path)
-            for name in dict.fromkeys(names.tolist()):
-                rows = np.flatnonzero(names == name)
+            for number, name in enumerate(names.dictionary.to_pylist()):
+                rows = np.flatnonzero(names.indices.to_numpy() == number)
                 got = _matrix(table["value"].take(pa.array(rows)), path)
                 sign = table["sign"][int(rows[0])].as_py()
                 key = name.removesuffix("_con")
@@ -80,25 +90,45 @@ class NmfReader:
 
     def _level(self, level: str) -> _LevelFiles:
         if level not in self._levels:
-            folder = self.root / f"{level}.parquet" / "DPQuery"
             measured = np.ones(self.spine.units(level), dtype=bool) if self._measured is None else self._measured(level)
-            paths = sorted(folder.rglob("*.parquet"))
+            paths = self._parts(level, "DPQuery")
             if bool(paths) != measured.any():
                 raise ReleaseError(f"no measurements of level {level!r}" if not paths else
-                                   f"measurements of level {level!r}, of which no unit is measured", where=folder,
-                                   remedy=_LOST)  # fmt: skip
-            files = sorted((_File.of(p, self.spine, level) for p in paths), key=lambda f: f.first)
-            self._levels[level] = _LevelFiles(tuple(files), measured, _answers(files))
+                                   f"measurements of level {level!r}, of which no unit is measured",
+                                   where=self.root / f"{level}.parquet" / "DPQuery", remedy=_LOST)  # fmt: skip
+            self._levels[level] = _LevelFiles.of([_File.of(p, self.spine, level) for p in paths], measured)
         return self._levels[level]
+
+    def _parts(self, level: str, kind: str) -> list[Path]:
+        """The files of a level, of every shard or of one: ``part-<shard>-<batch>``, of constraints ``part-<shard>``."""
+        found = sorted((self.root / f"{level}.parquet" / kind).rglob("*.parquet"))
+        if self.shard is None:
+            return found
+        own = f"part-{self.shard:05d}"
+        return [p for p in found if (p.stem == own if kind == "Constraint" else p.stem.startswith(f"{own}-"))]
 
 
 @dataclass(frozen=True, eq=False)
 class _LevelFiles:
-    """The files of a level, which of its units are measured ``(units,)``, and the number of answers to each query."""
+    """The files of a level by their first units, which of its units are measured ``(units,)``, and the number of answers to
+    each query. ``first`` and ``reached`` ``(files,)``: the first unit of each file, and the last of it and those before it."""
 
     files: tuple[_File, ...]
+    first: NDArray[np.int64]
+    reached: NDArray[np.int64]
     measured: NDArray[np.bool_]
     answers: Mapping[str, int]
+
+    @staticmethod
+    def of(files: Sequence[_File], measured: NDArray[np.bool_]) -> _LevelFiles:
+        files = sorted(files, key=lambda f: f.first)
+        first, last = np.array([(f.first, f.last) for f in files], dtype=np.int64).reshape(-1, 2).T
+        return _LevelFiles(tuple(files), first, np.maximum.accumulate(last), measured, _answers(files))
+
+    def of_units(self, start: int, stop: int) -> tuple[_File, ...]:
+        """Those that hold some of the units ``start:stop``."""
+        a, b = np.searchsorted(self.reached, start), np.searchsorted(self.first, stop)
+        return tuple(f for f in self.files[a:b] if f.last >= start)
 
 
 @dataclass(frozen=True)
@@ -115,9 +145,9 @@ class _File:
         with readable(path):
             meta = opened(path).metadata
             groups = tuple((name.removesuffix("_dpq"), g) for g, name in enumerate(_names(meta, path)))
-        unit = np.concatenate([_units(_columns(path, ["geocode"], g)["geocode"], spine, level, path)
-                               for name, g in groups if name == groups[0][0]])  # fmt: skip
-        return _File(path, groups, int(unit.min()), int(unit.max()))
+        once = [g for name, g in groups if name == groups[0][0]]
+        units = [_units(rows["geocode"], spine, level, path) for rows in batches(path, ["geocode"], once)]
+        return _File(path, groups, min(int(u.min()) for u in units), max(int(u.max()) for u in units))
 
     def groups_of(self, query: str) -> list[int]:
         found = [g for name, g in self.groups if name == query]

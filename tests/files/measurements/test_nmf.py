@@ -27,6 +27,7 @@ from das.model.measured_spine import MeasuredSpine
 from das.model.measurement import Measurement
 from das.model.mechanisms import DISCRETE_GAUSSIAN
 from das.model.schema import PL94, Schema
+from das.model.shards import Shards
 from das.model.spine import Spine
 from das.noise import entropy
 from das.truth.measure import measure
@@ -487,3 +488,69 @@ def test_other_schemas_have_their_own_columns(tmp_path: Path) -> None:
     write(tmp_path, "US", schema, SPINE, [Measurement("US", "detailed", 0, np.array([[3, 4]]), np.ones(1))])
     assert pq.ParquetFile(parts(tmp_path, "US")[0]).schema_arrow.names == [
         "geocode", "query_name", "h1", "query_shape", "value", "variance"]  # fmt: skip
+
+
+def test_a_shard_is_read_from_its_own_files(tmp_path: Path) -> None:
+    """The trunk and the shards together have what the whole has; nobody opens the files of another."""
+    shards, root = Shards("State", np.array([0, 1, 3])), tmp_path / "nmf"
+    bound = np.arange(SPINE.units("Block"))[:, None]
+    for i, spine in shards.parts(SPINE):
+        for level in shards.levels(SPINE, i):
+            apart = tmp_path / f"{i}"
+            write(apart, level, PL94, spine, of_codes(spine, level))
+            if level == "Block":
+                here = bound[SPINE.find(level, spine.codes[-1])]
+                write_constraints(apart, PL94, spine, [Constraint("known", level, "total", "=", here)])
+            for path in apart.rglob("part-*.parquet"):
+                name = f"part-{i:05d}-{path.stem[5:]}.parquet" if "DPQuery" in path.parts else f"part-{i:05d}.parquet"
+                there = root / path.relative_to(apart).with_name(name)
+                there.parent.mkdir(parents=True, exist_ok=True)
+                path.rename(there)
+    whole = NmfReader(root, SPINE)
+    for i, spine in shards.parts(SPINE):
+        part = NmfReader(root, spine, shard=i)
+        for level in shards.levels(SPINE, i):
+            assert part.queries(level) == whole.queries(level) == ("total", "votingage")
+            for query in part.queries(level):
+                got, n = part.read(level, query, 0, spine.units(level)), SPINE.units(level)
+                there = SPINE.find(level, spine.codes[spine.index(level)])
+                assert np.array_equal(got.values, whole.read(level, query, 0, n).values[there])
+                assert np.array_equal(got.values, next(m for m in of_codes(spine, level) if m.query == query).values)
+            assert part.constraints(level).keys() == ({"known"} if level == "Block" else set())
+    assert np.array_equal(whole.constraints("Block")["known"][1], bound)
+    last = shards.shard(SPINE, 2)
+    assert np.array_equal(NmfReader(root, last, shard=2).constraints("Block")["known"][1], bound[3:])
+    for path in root.rglob("part-00001*.parquet"):
+        path.write_bytes(b"")
+    assert len(NmfReader(root, last, shard=2).read("Block", "total", 0, 5).values) == 5
+    with pytest.raises(ReleaseError, match="not a readable"):
+        NmfReader(root, SPINE).read("Block", "total", 0, 8)
+    with pytest.raises(ReleaseError, match="no measurements of level 'State'"):
+        NmfReader(root, last, shard=2).queries("State")
+
+
+def of_codes(spine: Spine, level: str) -> list[Measurement]:
+    """Answers that tell the unit by its code."""
+    unit = SPINE.find(level, spine.codes[spine.index(level)])
+    return [
+        Measurement(level, query, 0, 10 * unit[:, None] + np.arange(PL94.query(query).answers) + n, np.ones(len(unit)))
+        for n, query in enumerate(("total", "votingage"))
+    ]
+
+
+@pytest.mark.parametrize("start,stop", [(0, 8), (0, 1), (3, 5), (5, 8), (7, 8)])
+def test_files_of_any_units_are_found(tmp_path: Path, start: int, stop: int) -> None:
+    """In another publisher's files the units of one may lie anywhere among those of another."""
+    write(tmp_path, "Block", PL94, SPINE, measured("Block", [8], ("total",)))
+    written = sorted(tmp_path.rglob("part-*.parquet"))
+    table = pa.concat_tables([pq.read_table(p, partitioning=None) for p in written])
+    for old in written:
+        old.unlink()
+    for number, units in enumerate(([0, 7], [1, 2], [3], [4, 6], [5])):
+        pq.write_table(table.take(units), written[0].with_name(f"part-{number}.parquet"))
+    reader = NmfReader(tmp_path, SPINE)
+    assert reader.read("Block", "total", start, stop).values[:, 0].tolist() == list(
+        range(10_000 * start - 5, 10_000 * stop - 5, 10_000)
+    )
+    held = [f for f, units in enumerate(((0, 7), (1, 2), (3,), (4, 6), (5,))) if units[0] < stop and units[-1] >= start]
+    assert sorted(int(f.path.stem[5:]) for f in reader.part("Block", start, stop).files) == held
