@@ -44,7 +44,8 @@ class KnownParts:
 
 @dataclass(frozen=True, eq=False)
 class Collapsed:
-    """What is known of every level above the lowest: by the subtree of each unit, and by its children alone (``below``).
+    """What is known of every level above the lowest: by the subtree of each unit, and by its children alone (``below``); in a
+    trunk of all of its levels, in a shard of those that are below the trunk, and ``below`` of its units of that, too.
     ``queries`` are those measured at each level; ``parts`` are of the level with joint totals, if there is one."""
 
     spine: Spine
@@ -54,10 +55,12 @@ class Collapsed:
     below: Mapping[str, Information]
     parts: Mapping[str, KnownParts]
 
-    def down(self) -> Iterator[tuple[str, Unbiased]]:
-        """The pass down: of every level above the lowest, what all measurements of the tree say."""
-        above: Unbiased | None = None
-        for depth, level in enumerate(self.spine.levels[:-1]):
+    def down(self, above: Unbiased | None = None) -> Iterator[tuple[str, Unbiased]]:
+        """The pass down: of every level that is walked, root first, what all measurements of the tree say. That of a shard
+        goes on from what they say of the units above (``above``), which are those of the trunk."""
+        for depth, level in enumerate(self.spine.levels):
+            if level not in self.information:
+                continue
             known = self.information[level]
             if above is None:
                 above = full.root(self.modes, known)
@@ -74,11 +77,11 @@ class Collapsed:
             parent, below = parts.part, parts.information
         return full.descend(self.modes, known, parent, above, below)
 
-    def unbiased(self) -> Iterator[tuple[str, Query, Array, Array]]:
-        """``(level, query, values, standard errors)`` of every level above the lowest, of the total and of the queries
-        measured there, from all measurements of the tree; arrays ``(units, answers)``."""
+    def unbiased(self, above: Unbiased | None = None) -> Iterator[tuple[str, Query, Array, Array]]:
+        """``(level, query, values, standard errors)`` of every level that is walked, of the total and of the queries
+        measured there, from all measurements of the tree; arrays ``(units, answers)``. ``above`` as in :meth:`down`."""
         total = self.modes.schema.query("total")
-        for level, known in self.down():
+        for level, known in self.down(above):
             for query in {"total": total, **self.queries[level]}.values():
                 yield level, query, *full.answers(self.modes, known, query)
 
@@ -95,29 +98,35 @@ def collapse(
     universe: Universe,
     pool: Executor | None = None,
     progress: Progress | None = None,
+    *,
+    told: Information | None = None,
+    to: str | None = None,
 ) -> Collapsed:
     """The pass up: each level says what it knows of the one above.
+
+    *A trunk and shards* (:mod:`das.model.shards`): that of a shard ends with what is said of its units of the level ``to``,
+    ``below[to]``, and goes no further up. That of a trunk begins with what the shards so said of its lowest units, in their order
+    (``told``). Both work in the algebra of all queries that the universe was asked (``universe.draws``), whichever
+    of them are in the source.
 
     Raises:
         InputError: the spine has one level, or the detailed query is not measured at the lowest.
     """
     pool, progress, schema = pool or InProcess(), progress or Silent(), universe.schema
-    queries = {level: {q: schema.query(q) for q in source.queries(level)} for level in spine.levels}
-    lowest = spine.levels[-1]
-    if len(spine) == 1 or all(q.answers < schema.cells for q in queries[lowest].values()):
-        raise InputError(f"full information needs the detailed query at {lowest!r}, and a level above it",
-                         where=f"measurements of {universe.name}",
-                         remedy="measure 'detailed' there, or use the method 'topdown'")  # fmt: skip
-    modes = Modes.of(schema, [q for by_name in queries.values() for q in by_name.values()])
-    progress.stage(f"collect {universe.name}: {lowest}", spine.units(lowest))
-    told = []
-    for units, part in in_order(pool, _collect, _leaves(source, spine, modes, queries[lowest], bounds[lowest])):
-        told.append(part)
-        progress.advance(units)
-    below = {spine.levels[-2]: Information.concatenate(told)}
-    information: dict[str, Information] = {}
-    parts: dict[str, KnownParts] = {}
-    for depth in range(len(spine) - 2, -1, -1):
+    first = 0 if to is None else spine.index(to) + 1
+    queries = {level: {q: schema.query(q) for q in source.queries(level)} for level in spine.levels[first:]}
+    everywhere = {d.query: schema.query(d.query) for d in universe.draws}
+    modes = Modes.of(schema, [*everywhere.values(), *(q for by_name in queries.values() for q in by_name.values())])
+    last, lowest = len(spine) - 1, spine.levels[-1]
+    if told is None:
+        if len(spine) == 1 or all(q.answers < schema.cells for q in queries[lowest].values()):
+            raise InputError(f"full information needs the detailed query at {lowest!r}, and a level above it",
+                             where=f"measurements of {universe.name}",
+                             remedy="measure 'detailed' there, or use the method 'topdown'")  # fmt: skip
+        last -= 1
+        told = _of_leaves(source, spine, modes, queries[lowest], bounds[lowest], universe, pool, progress)
+    below, information, parts = {spine.levels[last]: told}, {}, {}
+    for depth in range(last, first - 1, -1):
         level, n, parent = spine.levels[depth], len(spine.codes[depth]), spine.parent[depth]
         known = full.own(source, level, modes, queries[level], bounds[level].dense(), 0, n, below[level])
         joint = bounds[level].joint
@@ -128,6 +137,19 @@ def collapse(
             up = spine.levels[depth - 1]
             below[up] = _told(modes, known, parts.get(level), parent, spine.units(up))
     return Collapsed(spine, modes, queries, information, below, parts)
+
+
+def _of_leaves(
+    source: MeasurementSource, spine: Spine, modes: Modes, queries: Mapping[str, Query], bounds: LevelBounds,
+    universe: Universe, pool: Executor, progress: Progress,
+) -> Information:  # fmt: skip
+    """What the lowest units say of those above them."""
+    level, told = spine.levels[-1], []
+    progress.stage(f"collect {universe.name}: {level}", spine.units(level))
+    for units, part in in_order(pool, _collect, _leaves(source, spine, modes, queries, bounds)):
+        told.append(part)
+        progress.advance(units)
+    return Information.concatenate(told)
 
 
 def _alone(joint: JointTotals | None, parent: NDArray[np.int64]) -> NDArray[np.bool_]:

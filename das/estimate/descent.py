@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from das.engine import InProcess, Progress, Silent, in_order
-from das.errors import InputError
+from das.errors import InfeasibleError, InputError
 from das.estimate.batch import estimated, families
 from das.estimate.collapse import Collapsed, collapse
 from das.estimate.estimator import Estimator
@@ -43,44 +43,68 @@ def topdown(
     pool: Executor | None = None,
     progress: Progress | None = None,
     *,
-    housing_prior: bool = False,
+    housing_prior: bool | HousingPrior = False,
+    published: Mapping[str, Histogram] | None = None,
+    to: str | None = None,
 ) -> Release:
     """Integer histograms of every level, root first, from measurements of each: checked against every bound, with the
     worst certificates of each level.
 
     ``method`` estimates the families, such as :class:`das.estimate.passes.Passes`. Without a ``pool``, all is done in
     this process. With ``housing_prior`` the lowest units are taken to share their parent as they share its housing units,
-    more or less (:mod:`das.model.prior`): how much less is found from the measurements, and told by the release.
+    more or less (:mod:`das.model.prior`): how much less is found from the measurements, and told by the release; or it is a
+    prior that was found before, of all trees that it is for (:func:`das.estimate.spreads.found`).
+
+    *A trunk and shards* (:mod:`das.model.shards`) give what the whole tree does, bit by bit, for all that is asked of a family
+    is what its parent holds. A trunk is walked down ``to`` its level, the lowest of all unless it is said; the release is of
+    the levels so far. A shard goes on from what is ``published`` of its units, by the name of their one level: its release has
+    what it holds of the levels above, and certificates of those below alone. No parent that is ``published`` is mended any more
+    (:mod:`das.rounding.failsafe`): a walk mends the level that it ends at, where it knows of totals below. So the ``spine``
+    and ``bounds`` of a trunk go down to the lowest level with known totals, if they are of several groups
+    (:meth:`das.geography.known.told_to`); otherwise none has anything to mend below itself.
 
     Raises:
         InputError: ``method`` is no estimator, or something is not measured that it asks for, or the prior.
-        InfeasibleError: the bounds contradict each other.
+        InfeasibleError: the bounds contradict each other, or what is ``published``.
         SolverError: an estimate is none (:func:`das.estimate.batch.estimated`).
     """
     if not isinstance(method, Estimator):
         raise InputError(f"{method!r} is no estimator", where="method",
                          remedy="give an object of a subclass of Estimator; das.topdown takes a function of a family, too")  # fmt: skip
-    pool, progress = pool or InProcess(), progress or Silent()
-    published: dict[str, Histogram] = {}
-    certificates: dict[str, Certificates] = {}
+    pool, progress, end = pool or InProcess(), progress or Silent(), len(spine) if to is None else spine.index(to) + 1
+    done = {} if published is None else _above(spine, published)
     prior: HousingPrior | None = None
-    for depth, level in enumerate(spine.levels):
-        above, mended = None, Certificate()
-        if depth:
-            up = spine.levels[depth - 1]
-            published, mended = mend(universe.schema, spine, bounds, published, up)
-            above = published[up]
-            if housing_prior and depth == len(spine) - 1:
-                progress.stage(f"prior of {universe.name}: {level}", None)
-                prior = find(source, spine, bounds[level], universe, above, pool)
+    certificates: dict[str, Certificates] = {}
+    for depth in range(len(done), end):
+        level = spine.levels[depth]
+        above = done[spine.levels[depth - 1]] if depth else None
+        if above is not None and housing_prior and depth == len(spine) - 1:
+            progress.stage(f"prior of {universe.name}: {level}", None)
+            prior = (housing_prior if isinstance(housing_prior, HousingPrior)
+                     else find(source, spine, bounds[level], universe, above, pool))  # fmt: skip
         progress.stage(f"estimate {universe.name}: {level}", spine.units(level))
-        parts, worst = [], Certificates(mended, Certificate())
+        parts, worst = [], certificates.get(level, Certificates())
         for part, c in in_order(pool, _solve, _tasks(source, spine, bounds, universe, method, level, above, prior)):
             worst = worst.merge(c)
             parts.append(part)
             progress.advance(part.units)
-        published[level], certificates[level] = Histogram.concatenate(parts), worst
-    return Release(spine, published, bounds, certificates, prior)
+        done[level], certificates[level] = Histogram.concatenate(parts), worst
+        if depth + 1 < len(spine):
+            done, mended = mend(universe.schema, spine, bounds, done, level)
+            if mended.mended and published is not None:
+                raise InfeasibleError("the units below cannot hold what is published above them", where=f"{universe.name}, {level}",
+                                      remedy="compare the known totals of the levels with each other")  # fmt: skip
+            certificates[spine.levels[depth + 1]] = Certificates(mended, Certificate())
+    here = spine.truncated(spine.levels[end - 1])
+    return Release(here, done, {level: bounds[level] for level in here.levels}, certificates, prior)
+
+
+def _above(spine: Spine, published: Mapping[str, Histogram]) -> dict[str, Histogram]:
+    """What is published of one level, and its sums above, root first."""
+    (level, counts), *others = published.items()
+    if others or counts.units != spine.units(level):
+        raise InputError("it is not of all units of one level", where=f"published of {level}")
+    return counts.upward(spine.truncated(level))
 
 
 def full_information(

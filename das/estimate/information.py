@@ -48,6 +48,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from das.estimate.least_squares import LEAST_VARIANCE
+from das.estimate.message import Message
 from das.estimate.modes import Modes
 from das.model.constraint import Bounds
 from das.model.measurement import MeasurementSource
@@ -65,7 +66,7 @@ _NONE = 1e-10
 
 
 @dataclass(frozen=True, eq=False)
-class Information:
+class Information(Message):
     """What is said of some units: precision J ``(units, modes, d, d)``, ``rhs`` h ``(units, d, n..)``,
     on the dense levels ``support`` ``(units, d)``; ``whole`` ``(units,)``, whether J has an inverse there. ``total``: the
     known totals, not counted in J and h."""
@@ -231,11 +232,14 @@ def _sums(
 
 
 @dataclass(frozen=True, eq=False)
-class Unbiased:
+class Unbiased(Message):
     """Estimates of some units given every measurement: ``mean`` ``(units, d, n..)``, ``variance`` an operator."""
 
     mean: Array
     variance: Array
+
+    def rows(self, keep: slice | NDArray[np.int64]) -> Unbiased:
+        return Unbiased(self.mean[keep], self.variance[keep])
 
 
 def root(modes: Modes, information: Information) -> Unbiased:

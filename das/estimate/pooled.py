@@ -10,24 +10,29 @@ top: of one query, with the variances :math:`\sigma_i^2` at the units :math:`i` 
 Nothing is lost by it: :math:`\sum_i Q'Q/\sigma_i^2` and :math:`\sum_i Q'm_i/\sigma_i^2`, all that least squares asks of them,
 are :math:`Q'Q/\sigma^2` and :math:`Q'm/\sigma^2`. A query that was asked below the top alone is one more of the top.
 
+*A trunk and shards* (:mod:`das.model.shards`): a chain may cross the border. Then the shard hands up what its part of the chain
+was asked (:class:`Estate`), and the trunk, which has the top, adds it to what it has itself, in the same order as in the whole tree.
+
 On an optimised spine a chain has one measured unit already (:mod:`das.model.chains`), and this changes nothing. Full
 information has no need of it: there an only child says of its parent all that it knows (:mod:`das.estimate.information`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from das.model.level_bounds import LevelBounds
-from das.model.measurement import Measurement, MeasurementSource, PooledMeasurement
+from das.model.measurement import Measurement, Measurements, MeasurementSource, PooledMeasurement
 from das.model.schema import Schema
 from das.model.spine import Spine
 
 Ints = NDArray[np.int64]
+WhichUnits = Callable[[str], NDArray[np.bool_]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,6 +60,61 @@ class Heirs:
 
 
 @dataclass(frozen=True, eq=False)
+class Estate:
+    """What the heirs of some units of one level were asked at levels below, root first: by level the ``unit`` of each heir,
+    increasing, and ``source`` with the heirs' own measurements, numbered as ``unit`` lists them."""
+
+    unit: Mapping[str, Ints]
+    source: Measurements
+
+    @staticmethod
+    def of(
+        source: MeasurementSource, spine: Spine, bounds: Mapping[str, LevelBounds], schema: Schema, level: str,
+        measured: WhichUnits | None = None,
+    ) -> Estate:  # fmt: skip
+        """That of all units of ``level`` of a shard, to be handed to the trunk: of those that have only one child that may hold
+        somebody, and so on."""
+        units, held = {}, []
+        every = np.arange(spine.units(level))
+        for below, unit, heir in _heirs(spine, _only_children(spine, bounds), spine.index(level), every):
+            keep = slice(None) if measured is None else measured(below)[heir]
+            if found := list(_batches(source, spine, schema, below, unit[keep], heir[keep])):
+                units[below] = np.concatenate([h.unit for h in found])
+                held += [_one_by_one(found, below, query) for query in source.queries(below)]
+        return Estate(units, Measurements.of(held))
+
+    @staticmethod
+    def gathered(parts: Sequence[Estate], units: Sequence[Ints]) -> Estate:
+        """Of the lowest units of a trunk, from those of shards, whose units have the numbers ``units`` there."""
+        unit, held = {}, []
+        for level in dict.fromkeys(level for p in parts for level in p.unit):
+            some = [(p, here[p.unit[level]]) for p, here in zip(parts, units, strict=True) if level in p.unit]
+            number = np.concatenate([u for _, u in some])
+            order = np.argsort(number)
+            unit[level] = number[order]
+            for query in some[0][0].source.queries(level):
+                read = [p.source.held[level, query] for p, _ in some]
+                values, variance = (np.concatenate([getattr(m, name) for m in read]) for name in ("values", "variance"))
+                held.append(Measurement(level, query, 0, values[order], variance[order]))
+        return Estate(unit, Measurements.of(held))
+
+    def to_arrays(self) -> dict[str, NDArray[Any]]:
+        """As one file holds them."""
+        out: dict[str, NDArray[Any]] = dict(self.unit)
+        for (level, query), m in self.source.held.items():
+            out |= {f"{level}/{query}/values": m.values, f"{level}/{query}/variance": m.variance}
+        return out
+
+    @staticmethod
+    def of_arrays(arrays: Mapping[str, NDArray[Any]]) -> Estate:
+        """From what :meth:`to_arrays` gave."""
+        names = [name.split("/") for name in arrays]
+        held = [Measurement(level, query, 0, arrays[f"{level}/{query}/values"], arrays[f"{level}/{query}/variance"])
+                for level, query in dict.fromkeys((n[0], n[1]) for n in names if len(n) > 1)]  # fmt: skip
+        return Estate({n[0]: arrays[n[0]] for n in names if len(n) == 1}, Measurements.of(held))
+
+
+@dataclass(frozen=True, eq=False)
 class Pooled:
     """A source that answers for the top of each chain with all that was measured of it; for any other unit, as ``source``
     does. Pooled values are floats. ``heirs``: by the level of the tops."""
@@ -69,15 +129,27 @@ class Pooled:
         spine: Spine,
         bounds: Mapping[str, LevelBounds],
         schema: Schema,
-        measured: Callable[[str], NDArray[np.bool_]] | None = None,
+        measured: WhichUnits | None = None,
+        *,
+        estate: Estate | None = None,
+        under: str | None = None,
     ) -> MeasurementSource:
         """Over the chains of a tree, by the bounds of its units; the source itself where there are none. ``measured`` says of
-        each level which units are, ``(units,)``: of others nothing is read."""
+        each level which units are, ``(units,)``: of others nothing is read. A trunk is given the ``estate`` of its lowest
+        units; of a shard, only chains with their tops ``under`` the level of the trunk are told."""
         found: dict[str, tuple[Heirs, ...]] = {}
-        for level, below, unit, heir in _chains(spine, bounds):
-            keep = slice(None) if measured is None else measured(below)[heir]
-            found[level] = (*found.get(level, ()), *_batches(source, spine, schema, below, unit[keep], heir[keep]))
-        return Pooled(source, schema, found) if any(found.values()) else source
+        only = _only_children(spine, bounds)
+        for depth in range(0 if under is None else spine.index(under) + 1, len(spine)):
+            level, tops = spine.levels[depth], _tops(spine, only, depth)
+            here: list[Heirs] = []
+            for below, unit, heir in _heirs(spine, only, depth, tops):
+                keep = slice(None) if measured is None else measured(below)[heir]
+                here += _batches(source, spine, schema, below, unit[keep], heir[keep])
+            if estate is not None:
+                here += _handed(estate, *_last(spine, only, depth, tops))
+            if here:
+                found[level] = tuple(here)
+        return Pooled(source, schema, found) if found else source
 
     def queries(self, level: str) -> tuple[str, ...]:
         return (*self.source.queries(level), *self.inherited(level))
@@ -123,20 +195,55 @@ class Pooled:
         return Measurement(level, query, start, values, np.full(stop - start, np.inf))
 
 
-def _chains(spine: Spine, bounds: Mapping[str, LevelBounds]) -> Iterator[tuple[str, str, Ints, Ints]]:
-    """Of the tops of chains: their level, a level below it, which units, and the heir of each there."""
-    only = [_only(parent, bounds[level], len(above))
+def _only_children(spine: Spine, bounds: Mapping[str, LevelBounds]) -> list[Ints]:
+    """Of each level but the lowest, root first: :func:`_only`."""
+    return [_only(parent, bounds[level], len(above))
             for level, parent, above in zip(spine.levels[1:], spine.parent[1:], spine.codes, strict=False)]  # fmt: skip
-    for depth, level in enumerate(spine.levels[:-1]):
-        above = np.full(len(only[depth]), -1) if depth == 0 else only[depth - 1][spine.parent[depth]]
-        unit = np.flatnonzero((only[depth] >= 0) & (above != np.arange(len(above))))
-        heir = unit
-        for below, child in zip(spine.levels[depth + 1 :], only[depth:], strict=True):
-            heir = child[heir]
-            unit, heir = unit[heir >= 0], heir[heir >= 0]
-            if not len(unit):
-                break
-            yield level, below, unit, heir
+
+
+def _tops(spine: Spine, only: Sequence[Ints], depth: int) -> Ints:
+    """The units at ``depth`` that are no heir."""
+    units = np.arange(len(spine.codes[depth]))
+    return units if depth == 0 else np.flatnonzero(only[depth - 1][spine.parent[depth]] != units)
+
+
+def _heirs(spine: Spine, only: Sequence[Ints], depth: int, unit: Ints) -> Iterator[tuple[str, Ints, Ints]]:
+    """A level below ``depth``, which of the units have an heir there, and the heir of each."""
+    heir = unit
+    for below, child in zip(spine.levels[depth + 1 :], only[depth:], strict=True):
+        heir = child[heir]
+        unit, heir = unit[heir >= 0], heir[heir >= 0]
+        if not len(unit):
+            return
+        yield below, unit, heir
+
+
+def _last(spine: Spine, only: Sequence[Ints], depth: int, unit: Ints) -> tuple[Ints, Ints]:
+    """Which of the units have an heir at the lowest level, or are there themselves, and the heir of each."""
+    if depth == len(spine) - 1:
+        return unit, unit
+    *_, (below, some, heir) = (("", unit[:0], unit[:0]), *_heirs(spine, only, depth, unit))
+    return (some, heir) if below == spine.levels[-1] else (unit[:0], unit[:0])
+
+
+def _handed(estate: Estate, unit: Ints, heir: Ints) -> Iterator[Heirs]:
+    """What is handed to some units of a trunk whose lowest heirs are these."""
+    for level, owner in estate.unit.items():
+        at = np.searchsorted(owner, heir)
+        there = at < len(owner)
+        there[there] = owner[at[there]] == heir[there]
+        if there.any():
+            yield Heirs(level, unit[there], at[there], estate.source)
+
+
+def _one_by_one(found: Sequence[Heirs], level: str, query: str) -> Measurement:
+    """What some heirs of one level were asked, numbered from 0."""
+    values, variance = [], []
+    for h in found:
+        m = h.source.read(level, query, *h.extent[1:])
+        values.append(m.values[h.heir - m.start])
+        variance.append(m.variance[h.heir - m.start])
+    return Measurement(level, query, 0, np.concatenate(values), np.concatenate(variance))
 
 
 def _only(parent: Ints, bounds: LevelBounds, parents: int) -> Ints:

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from math import ceil, erf, exp, pi, sqrt
 
 import numpy as np
@@ -34,6 +34,7 @@ from das.errors import InputError
 from das.estimate.batch import families
 from das.estimate.family import Family
 from das.estimate.least_squares import MANY, normal_equations
+from das.estimate.message import Message
 from das.estimate.prior import Households, as_kinds, in_detail
 from das.model.constraint import Bounds
 from das.model.grouping import DETAILED
@@ -61,10 +62,12 @@ _DEFAULT = Dispersion(3.0, 0.1)
 
 
 @dataclass(frozen=True, eq=False)
-class Seen:
-    """Noisy answers of one query, ``(n,)`` each: which ``answer``, its expected ``mean``, how far it is ``off``, the variance of its
-    ``noise``, and what is left of its variance once the sum of all children is given, ``free``."""
+class Seen(Message):
+    """Noisy answers, ``(n,)`` each: of the query number ``query`` (:func:`nested_queries`), which ``answer``, its expected ``mean``,
+    how far it is ``off``, the variance of its ``noise``, and what is left of its variance once the sum of all children is
+    given, ``free``."""
 
+    query: NDArray[np.int8]
     answer: NDArray[np.intp]
     mean: Array
     off: Array
@@ -73,14 +76,17 @@ class Seen:
 
     @staticmethod
     def concatenate(parts: Sequence[Seen]) -> Seen:
-        fields = ("answer", "mean", "off", "noise", "free")
-        return Seen(*(np.concatenate([getattr(p, f) for p in parts]) for f in fields))
+        return Seen(*(np.concatenate([getattr(p, f.name) for p in parts]) for f in fields(Seen)))
+
+    @staticmethod
+    def nothing() -> Seen:
+        return Seen(np.zeros(0, dtype=np.int8), np.zeros(0, dtype=np.intp), *(np.zeros(0) for _ in range(4)))
 
     def __len__(self) -> int:
         return len(self.mean)
 
     def some(self, keep: NDArray[np.bool_]) -> Seen:
-        return Seen(self.answer[keep], self.mean[keep], self.off[keep], self.noise[keep], self.free[keep])
+        return Seen(*(getattr(self, f.name)[keep] for f in fields(self)))
 
 
 def nested_queries(universe: Universe, measured: Sequence[str]) -> tuple[str, ...]:
@@ -114,12 +120,28 @@ def find(
     Raises:
         InputError: the detailed query is not measured there, or housing units are not known.
     """
-    level = spine.levels[-1]
-    check(universe, source.queries(level), bounds)
-    queries = nested_queries(universe, source.queries(level))
-    parts = list(in_order(pool, _look, _pieces(source, spine, bounds, universe.schema, queries, parents)))
-    seen = [Seen.concatenate(of_query) for of_query in zip(*parts, strict=True)]
-    return HousingPrior(tuple(spreads(name, s) for name, s in zip(queries, seen, strict=True)))
+    return found(universe, source.queries(spine.levels[-1]), [look(source, spine, bounds, universe, parents, pool)])
+
+
+def look(
+    source: MeasurementSource, spine: Spine, bounds: LevelBounds, universe: Universe, parents: Histogram, pool: Executor,
+    *, lowest: int | None = None,
+) -> Seen:  # fmt: skip
+    """What is seen of the lowest level of a tree, or of a shard of it; there are ``lowest`` such units in all of the tree, of
+    which every so many families are enough. Which ones, the shard alone decides. Raises as :func:`find`."""
+    measured = source.queries(spine.levels[-1])
+    check(universe, measured, bounds)
+    queries, units = nested_queries(universe, measured), lowest or spine.units(spine.levels[-1])
+    return Seen.concatenate(
+        list(in_order(pool, _look, _pieces(source, spine, bounds, universe.schema, queries, parents, units)))
+    )
+
+
+def found(universe: Universe, measured: Sequence[str], looks: Sequence[Seen]) -> HousingPrior:
+    """From all looks at a tree, in the order of its shards; ``measured`` are the queries of its lowest level."""
+    seen = Seen.concatenate(looks)
+    queries = nested_queries(universe, measured)
+    return HousingPrior(tuple(spreads(name, seen.some(seen.query == i)) for i, name in enumerate(queries)))
 
 
 def check(universe: Universe, measured: Sequence[str], bounds: LevelBounds) -> None:
@@ -211,28 +233,26 @@ class _Piece:
 
 
 def _pieces(
-    source: MeasurementSource, spine: Spine, bounds: LevelBounds, schema: Schema, queries: tuple[str, ...], parents: Histogram
+    source: MeasurementSource, spine: Spine, bounds: LevelBounds, schema: Schema, queries: tuple[str, ...],
+    parents: Histogram, lowest: int,
 ) -> Iterator[_Piece]:  # fmt: skip
     level, starts = spine.levels[-1], spine.children(spine.levels[-1])
     slices = list(spine.batches(level, sum(schema.query(q).answers for q in source.queries(level))))
-    every = ceil(spine.units(level) / _ENOUGH)
-    skip = max(1, min(every, len(slices) // _PARTS))
+    every, parts = ceil(lowest / _ENOUGH), ceil(_PARTS * spine.units(level) / lowest)
+    skip = max(1, min(every, len(slices) // parts))
     for start, stop in slices[::skip]:
         first, last = (int(i) for i in np.searchsorted(starts, [start, stop]))
         yield _Piece(source.part(level, start, stop), schema, level, queries, parents.rows(first, last),
                      starts[first : last + 1], bounds.rows(start, stop), ceil(every / skip))  # fmt: skip
 
 
-def _look(piece: _Piece) -> list[Seen]:
-    """Of each query."""
-    none = Seen(np.zeros(0, dtype=np.intp), *(np.zeros(0) for _ in range(4)))
-    out: list[list[Seen]] = [[none] for _ in piece.queries]
+def _look(piece: _Piece) -> Seen:
+    out = [Seen.nothing()]
     each = families(piece.source, piece.schema, piece.level, piece.parents, piece.starts, piece.bounds)
     for i, family in enumerate(each):
         if i % piece.step == 0 and len(family.cell):
-            for of_query, seen in zip(out, _seen(family.some(family.able), piece.queries), strict=False):
-                of_query.append(seen)
-    return [Seen.concatenate(of_query) for of_query in out]
+            out += _seen(family.some(family.able), piece.queries)
+    return Seen.concatenate(out)
 
 
 def _seen(family: Family, queries: tuple[str, ...]) -> Iterator[Seen]:
@@ -249,4 +269,5 @@ def _seen(family: Family, queries: tuple[str, ...]) -> Iterator[Seen]:
     for i, answer in enumerate(lives.answer):
         mean, off = lives.sums(lives.mean, i)[use], lives.sums(own - lives.mean, i)[use]
         free = np.repeat(1.0 - lives.share[use], len(answer))
-        yield Seen(np.tile(answer, int(use.sum())), mean.ravel(), off.ravel(), noise[i][use].ravel(), free)
+        number = np.full(mean.size, i, dtype=np.int8)
+        yield Seen(number, np.tile(answer, int(use.sum())), mean.ravel(), off.ravel(), noise[i][use].ravel(), free)

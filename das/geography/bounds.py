@@ -36,6 +36,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
+from numpy.typing import NDArray
 
 from das.model.constraint import MOST_GROUPS, JointTotals
 from das.model.level_bounds import LevelBounds
@@ -74,10 +75,7 @@ def bounds(
 ) -> dict[str, LevelBounds]:
     """Bounds of every level from those of the lowest (see :func:`lowest`; ``None``: no bound) and the known
     totals of ``total_level``, ``(units,)``, or of siblings of that level together."""
-    if schema.dwelling is None:
-        group, groups = np.zeros(schema.cells, dtype=np.intp), 1
-    else:
-        group, groups = schema.level_of(schema.dwelling), len(schema.attribute(schema.dwelling).levels)
+    group, groups = groups_of(schema)
     if limits is None:
         limits = unlimited(spine.units(spine.levels[-1]), groups)
     known, joint = _totals_up(spine, total, total_level)
@@ -98,6 +96,13 @@ def bounds(
                 reach = add_up(reach.__getitem__, reach.shape[1], parent, n)
             limits = limits.add_up(parent, n)
     return {level: out[level] for level in spine.levels}
+
+
+def groups_of(schema: Schema) -> tuple[NDArray[np.intp], int]:
+    """The dwelling group of each cell, ``(cells,)``, and how many there are."""
+    if schema.dwelling is None:
+        return np.zeros(schema.cells, dtype=np.intp), 1
+    return schema.level_of(schema.dwelling), len(schema.attribute(schema.dwelling).levels)
 
 
 def unlimited(units: int, groups: int) -> Limits:

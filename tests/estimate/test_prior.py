@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -188,7 +190,7 @@ def test_matrices_of_all_children_are_of_one_form() -> None:
 def simulated(rng: np.random.Generator, n: int, ab: tuple[float, float], answer: int = 0) -> Seen:
     mean, free, noise = rng.gamma(1.0, 25.0, n) + 0.05, rng.uniform(0.3, 1.0, n), rng.uniform(20.0, 300.0, n)
     variance = free * (ab[0] * mean + ab[1] * mean**2) + noise
-    return Seen(np.full(n, answer), mean, rng.normal(0, variance**0.5), noise, free)
+    return Seen(np.zeros(n, dtype=np.int8), np.full(n, answer), mean, rng.normal(0, variance**0.5), noise, free)
 
 
 @pytest.mark.parametrize("ab", [(3.0, 0.1), (0.0, 0.2), (6.0, 0.0)])
@@ -216,9 +218,7 @@ def test_a_few_barracks_do_not_move_the_fit() -> None:
     seen = simulated(rng, 20_000, (3.0, 0.1))
     odd = seen.off.copy()
     odd[rng.choice(len(odd), 40, replace=False)] += 2000.0
-    clean, dirty = (
-        spreads("total", s).common for s in (seen, Seen(seen.answer, seen.mean, odd, seen.noise, seen.free))
-    )
+    clean, dirty = (spreads("total", s).common for s in (seen, replace(seen, off=odd)))
     at = 25.0
     variance = [s.linear * at + s.quadratic * at**2 for s in (clean, dirty)]
     assert variance[1] < 1.15 * variance[0]  # unclipped squares: 80 times
@@ -240,7 +240,7 @@ def test_an_answer_stands_by_itself_where_enough_is_known_of_it() -> None:
 
 
 def test_where_nothing_spreads_there_is_still_a_variance() -> None:
-    none = Seen(np.zeros(0, dtype=np.intp), *(np.zeros(0) for _ in range(4)))
+    none = Seen.nothing()
     assert spreads("total", none).common.linear > 0
     with pytest.raises(InputError, match="no variances come of 0"):
         Dispersion(0.0, 0.0)

@@ -1,0 +1,24 @@
+"""What a trunk and its shards tell each other: arrays by name, as one file holds them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Self
+
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, eq=False)
+class Message:
+    """A value of arrays, some of which may be ``None``."""
+
+    def to_arrays(self) -> dict[str, NDArray[Any]]:
+        """Those that are there, by their names."""
+        every = {f.name: getattr(self, f.name) for f in fields(self)}
+        return {name: array for name, array in every.items() if array is not None}
+
+    @classmethod
+    def of_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
+        """From what :meth:`to_arrays` gave."""
+        return cls(**arrays)

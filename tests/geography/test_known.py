@@ -1,0 +1,61 @@
+"""Bounds of a trunk and of its shards are those of the whole tree, made of what each knows."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from das.geography.known import Invariants, told_to
+from das.model.constraint import JointTotals
+from das.model.level_bounds import LevelBounds
+from das.model.limits import Limits
+from das.model.schema import PL94, Schema
+from das.model.spine import Spine
+from tests.estimate.cut import filed
+from tests.estimate.test_shards import KINDS, random_cut
+from tests.estimate.world import PLAIN, SMALL
+
+
+@settings(max_examples=40)
+@given(st.integers(0, 2**32), st.sampled_from([SMALL, PLAIN]), st.sampled_from(KINDS))
+def test_trunk_and_shards_have_the_bounds_of_the_whole_tree(seed: int, schema: Schema, kind: str) -> None:
+    """Each array of them, reach among these; of a shard's units below the trunk."""
+    _, cut = random_cut(np.random.default_rng(seed), schema, 3, kind)
+    whole, spine = cut.whole.bounds, cut.whole.spine
+    for level in cut.trunk.spine.levels:
+        assert cut.trunk.bounds[level] == whole[level], level
+    for shard, kept in zip(cut.shards, cut.kept, strict=True):
+        for level, units in list(zip(spine.levels, kept, strict=True))[cut.depth + 1 :]:
+            assert LevelBounds.of(shard.bounds[level].dense()) == LevelBounds.of(whole[level].some(units)), level
+
+
+def test_totals_below_a_trunk_count_where_dwellings_have_limits() -> None:
+    """A county whose one tract has its people in a prison, the other its own in houses: beyond what the sums say, nobody
+    else fits in either."""
+    codes = tuple(map(np.array, (["0"], ["1"], ["10", "11"])))
+    spine = Spine(("State", "County", "Tract"), codes, tuple(map(np.array, ([0], [0], [0, 0]))))
+    limits = Limits.of(np.array([[0, 0, 1], [0, 0, 0]]), np.array([[50, 0, 99], [90, 0, 0]]))
+    known = Invariants(limits, (("Tract", SMALL.query("total"), np.array([[9], [20]])),))
+    assert told_to(spine.levels, "County", ["Tract"], limited=True) == "Tract"
+    assert told_to(spine.levels, "County", ["Tract"], limited=False) == "County"
+    assert told_to(spine.levels, "County", ["State"], limited=True) == "County"
+    whole = known.bounds(SMALL, spine)
+    assert whole["County"].reach is not None
+    short = known.up(SMALL, spine, "County").bounds(SMALL, spine.truncated("County"))
+    assert short["County"].reach is None
+    assert short["County"].limits == whole["County"].limits
+    assert short["County"].total.tolist() == whole["County"].total.tolist() == [29]
+
+
+def test_a_file_of_what_is_known_says_all_of_it() -> None:
+    limits = Limits.of(np.zeros((3, 8), dtype=np.int64), np.arange(24).reshape(3, 8))
+    joint = ("State", JointTotals(np.array([1, 0, 1]), np.array([7, 9])))
+    known = Invariants(limits, (("State", PL94.query("hhgq"), np.ones((3, 8), dtype=np.int64)),), joint)
+    again = Invariants.of_arrays(PL94, filed(known.to_arrays()))
+    assert again.limits == limits
+    assert again.joint[0] == "State"
+    assert again.joint[1].part.tolist() == [1, 0, 1]
+    assert again.joint[1].total.tolist() == [7, 9]
+    ((level, query, values),) = again.counts
+    assert (level, query.name, values.sum()) == ("State", "hhgq", 24)
