@@ -14,6 +14,7 @@ from das.errors import UserError
 from das.files import fetch
 from das.files.simulators import census_1940 as simulate_1940
 from das.files.simulators import census_2010 as simulate_2010
+from das.files.simulators import nation
 
 
 @click.group()
@@ -22,23 +23,51 @@ def data() -> None:
 
 
 @data.command()
-@click.argument("year", type=click.Choice(["2010", "1940"]))
-@click.option("--out", type=PATH, required=True, help="Folder to write to.")
+@click.argument("what", type=click.Choice(["2010", "1940", "nation"]))
+@click.option("--out", type=PATH, required=True, help="Folder to write to; states of a nation that are there are kept.")
 @click.option("--seed", type=int, required=True, help="The same seed gives the same files.")
-@click.option("--states", type=click.IntRange(1, 51), default=3, show_default=True)
-@click.option("--persons", type=click.IntRange(1), default=12_000, show_default=True)
+@click.option("--states", help="How many states; of the nation which, as RI,TX.  [default: 3, and all of the nation]")
+@click.option("--persons", type=click.IntRange(1), help="Persons in all; the nation's are given.  [default: 12000]")
 @click.option("--sf1", is_flag=True, help="2010 only: write group quarters by type (SF1 segment 06) too.")
+@click.option(
+    "--share", type=float, default=1.0, show_default=True, help="Nation only: the part of each state to make, as 0.1."
+)
+@click.option(
+    "--workers", type=click.IntRange(1), default=1, show_default=True, help="Nation only: processes, a state to each."
+)
 @json_option
+@quiet_option
 @guarded
-def simulate(year: str, out: Path, seed: int, states: int, persons: int, sf1: bool, as_json: bool) -> None:
-    """Write a simulated extract in the true format of 2010 (P.L. 94-171) or 1940 (EXT1940USCB)."""
-    if sf1 and year == "1940":
-        raise UserError("there is no SF1 for 1940", where="--sf1")
-    if year == "2010":
-        written = simulate_2010.write(out, seed=seed, states=states, persons=persons, sf1=sf1)
+def simulate(
+    what: str, out: Path, seed: int, states: str | None, persons: int | None, sf1: bool, share: float, workers: int,
+    as_json: bool, quiet: bool,
+) -> None:  # fmt: skip
+    """Write a simulated extract in the true format of 2010 (P.L. 94-171) or 1940 (EXT1940USCB), or a NATION of 51 states in
+    that of 2020, with its 8.1 million blocks and the public totals of states and counties."""
+    if sf1 and what != "2010":
+        raise UserError(f"there is no SF1 for {what}", where="--sf1")
+    if what == "nation":
+        if persons is not None:
+            raise UserError("a nation has the persons of its states", where="--persons", remedy="give --share")
+        with Live(quiet) as progress:
+            named = states.upper().split(",") if states is not None else None
+            written = nation.write(out, seed=seed, share=share, states=named, workers=workers, progress=progress)
+    elif share != 1 or workers != 1:
+        raise UserError(f"--share and --workers are of the nation, not of {what}", where="das data simulate")
+    elif what == "2010":
+        written = simulate_2010.write(out, seed=seed, states=_number(states), persons=persons or 12_000, sf1=sf1)
     else:
-        written = simulate_1940.write(out, seed=seed, states=states, persons=persons)
+        written = simulate_1940.write(out, seed=seed, states=_number(states), persons=persons or 12_000)
     _print(written, as_json)
+
+
+def _number(states: str | None) -> int:
+    try:
+        return 3 if states is None else int(states)
+    except ValueError:
+        raise UserError(
+            f"{states!r} is no number of states", where="--states", remedy="name states of a nation only"
+        ) from None
 
 
 @data.command("list")

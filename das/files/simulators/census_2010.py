@@ -9,7 +9,6 @@ Sources: 2010 Census Redistricting Data (P.L. 94-171) Summary File, chapters 2 a
 
 from __future__ import annotations
 
-import io
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,14 +17,11 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-from pyarrow import csv
 
 from das.errors import InputError
 from das.files import atomic
 from das.files.simulators.header import Bytes, characters, header_rows, levels, zeros
 from das.files.simulators.people import (
-    NUMBER_OF_RACES,
-    Floats,
     Ints,
     Population,
     SimulatedBlocks,
@@ -34,6 +30,7 @@ from das.files.simulators.people import (
     generator,
     state_sizes,
 )
+from das.files.simulators.tables import delimited, home_cells, origin_cells, quarters_cells
 from das.model.states import State
 
 PERSONS_PER_BLOCK = 42  #: over all blocks, empty ones too, as in Rhode Island
@@ -42,36 +39,11 @@ PERSONS_PER_BLOCK = 42  #: over all blocks, empty ones too, as in Rhode Island
 # --- tables ------------------------------------------------------------------------------------------
 
 
-def _race_table() -> Floats:
-    """The 63 combinations -> the 71 cells of table P1: total, then a subtotal before each number of races."""
-    columns = [np.ones(63), NUMBER_OF_RACES == 1, *np.eye(63)[:6], NUMBER_OF_RACES >= 2]
-    for n in range(2, 7):
-        columns += [n == NUMBER_OF_RACES, *np.eye(63)[n == NUMBER_OF_RACES]]
-    return np.stack(columns, axis=1).astype(float)
-
-
 def _tables(people: Population) -> Ints:
-    """P1, P2, P3, P4 and H1 of each block, ``(blocks, 71 + 73 + 71 + 73 + 3)``."""
-    by_race = _race_table()
-    blocks = []
-    for part in np.array_split(np.arange(len(people.homes)), 1 + len(people.homes) // 20_000):
-        counts = people.counts[part].astype(float)
-        columns = []
-        for universe in (counts.sum(axis=1), counts[:, 1]):
-            everyone = universe.sum(axis=1)
-            columns += [everyone @ by_race, everyone.sum(axis=1, keepdims=True)]
-            columns += [universe[:, 1].sum(axis=1, keepdims=True), universe[:, 0] @ by_race]
-        blocks.append(np.concatenate(columns, axis=1).astype(np.int64))
-    homes = people.homes
-    return np.concatenate([np.concatenate(blocks), homes.sum(axis=1, keepdims=True), homes], axis=1)
-
-
-def _group_quarters(people: Population) -> Ints:
-    """SF1 table P42 of each block, ``(blocks, 10)``."""
-    q = people.quarters
-    institutional, other = q[:, 1:5], q[:, 5:8]
-    sums = [part.sum(axis=1, keepdims=True) for part in (q[:, 1:], institutional, other)]
-    return np.concatenate([sums[0], sums[1], institutional, sums[2], other], axis=1)
+    """P1, P2, P3, P4, H1 and, of Summary File 1, P42 of each block, ``(blocks, 71 + 73 + 71 + 73 + 3 + 10)``."""
+    counts = people.counts.transpose(1, 2, 3, 0)
+    cells = [*origin_cells(counts.sum(axis=0)), *origin_cells(counts[1])]
+    return np.stack([*cells, *home_cells(people.homes.T), *quarters_cells(people.quarters.T)], axis=1)
 
 
 # --- files -------------------------------------------------------------------------------------------
@@ -82,11 +54,7 @@ def _segment(head: tuple[str, str, str], values: Ints) -> bytes:
     file_id, usps, number = head
     rows = len(values)
     constant = [pa.repeat(text, rows) for text in (file_id, usps, "000", number)]
-    columns = [*constant, pa.array(zeros(np.arange(1, rows + 1), 7)), *map(pa.array, values.T)]
-    out = io.BytesIO()
-    options = csv.WriteOptions(include_header=False, quoting_style="none")
-    csv.write_csv(pa.table(columns, names=[str(i) for i in range(len(columns))]), out, options)
-    return out.getvalue()
+    return delimited([*constant, pa.array(zeros(np.arange(1, rows + 1), 7)), *map(pa.array, values.T)], ",")
 
 
 @dataclass(frozen=True, eq=False)
@@ -224,4 +192,4 @@ def _simulate(rng: np.random.Generator, persons: int, reservations: int) -> tupl
     n = len(at)
     area = np.stack([5_000 + 400_000 * rng.random(n) ** 3, 100_000 * rng.random(n) ** 9], axis=1).astype(np.int64)
     area[at.water] = area[at.water, :1] * np.array([0, 1])  # all of it water
-    return at, np.concatenate([_tables(people), _group_quarters(people), area], axis=1)
+    return at, np.concatenate([_tables(people), area], axis=1)

@@ -35,8 +35,6 @@ FIELDS = {
 #: What does not apply to a block, filled with nines; the other header fields stay blank.
 _NINES = ("CONCIT", "CONCITCC", "AITSCE", "AITS", "AITSCC", "TTRACT", "TBLKGRP", "ANRC", "ANRCCC")
 _BLOCKS_ONLY = " ".join((*_NINES, "AIANHH", "AIANHHFP", "AIANHHCC", "AIHHTLI"))
-#: Districts of each kind in a state; the houses of the legislature have borders of their own.
-DISTRICTS = {"CD": 2, "SLDU": 5, "SLDL": 12}
 _DISTRICT_OF = {"C2": "CD", "LU": "SLDU", "LL": "SLDL"}
 
 
@@ -52,26 +50,30 @@ class SummaryLevel:
 
 
 def levels(at: SimulatedBlocks, state: State, block_level: str) -> Iterator[tuple[SummaryLevel, Ints]]:
-    """Each level, and the block where each run of blocks of one unit starts (with the runs outside any place)."""
+    """Each level that has units, and the block where each run of blocks of one unit starts (with the runs outside any place)."""
+    block = np.arange(len(at))
     table = (
         ("040", np.zeros(len(at), dtype=np.int64), "STATE", f"{state.name} (simulated)", "00"),
         ("060", at.cousub, "STATE COUNTY COUNTYCC COUSUB COUSUBCC", "Simulated town ", "43"),
-        (block_level, np.arange(len(at)),
-         f"STATE COUNTY COUNTYCC COUSUB COUSUBCC PLACE PLACECC TRACT BLKGRP BLOCK CD SLDU SLDL {_BLOCKS_ONLY}", "Block ", "BK"),
+        (block_level, block,
+         f"STATE COUNTY COUNTYCC COUSUB COUSUBCC PLACE PLACECC TRACT BLKGRP BLOCK CD SLDU SLDL VTD {_BLOCKS_ONLY}", "Block ", "BK"),
         ("150", at.group, "STATE COUNTY COUNTYCC TRACT BLKGRP", "Block Group ", "BG"),
         ("140", at.tract, "STATE COUNTY COUNTYCC TRACT", "Census Tract ", "CT"),
         ("050", at.county, "STATE COUNTY COUNTYCC", "Simulated County ", "06"),
         ("160", at.place, "STATE PLACE PLACECC", "Simulated city ", "25"),
-        ("500", at.districts(DISTRICTS["CD"]), "STATE CD", "Simulated Congressional District ", "C2"),
-        ("610", at.districts(DISTRICTS["SLDU"]), "STATE SLDU", "Simulated Senate District ", "LU"),
-        ("620", at.districts(DISTRICTS["SLDL"]), "STATE SLDL", "Simulated House District ", "LL"),
+        ("500", at.district("CD", block), "STATE CD", "Simulated Congressional District ", "C2"),
+        ("610", at.district("SLDU", block), "STATE SLDU", "Simulated Senate District ", "LU"),
+        ("620", at.district("SLDL", block), "STATE SLDL", "Simulated House District ", "LL"),
+        ("700", at.vtd, "STATE COUNTY COUNTYCC VTD", "Simulated Voting District ", "VD"),
     )  # fmt: skip
     for sumlev, unit, fields, name, lsad in table:
         start = np.flatnonzero(np.diff(unit, prepend=-2))
-        yield SummaryLevel(sumlev, start[unit[start] >= 0], frozenset(fields.split()), name, lsad), start
+        first = start[unit[start] >= 0]
+        if len(first):
+            yield SummaryLevel(sumlev, first, frozenset(fields.split()), name, lsad), start
 
 
-def _names(level: SummaryLevel, at: SimulatedBlocks) -> NDArray[np.str_]:
+def names(level: SummaryLevel, at: SimulatedBlocks) -> NDArray[np.str_]:
     """What stands in NAME: a word for the kind of unit, and its number."""
     first = level.first
     tract = at.tract_code[first]
@@ -84,7 +86,8 @@ def _names(level: SummaryLevel, at: SimulatedBlocks) -> NDArray[np.str_]:
         "CT": np.char.add((tract // 100).astype(str), suffix),
         "06": (at.county[first] + 1).astype(str),
         "25": (at.place[first] + 1).astype(str),
-        **{lsad: (at.districts(DISTRICTS[kind])[first] + 1).astype(str) for lsad, kind in _DISTRICT_OF.items()},
+        "VD": at.vtd_code[first].astype(str),
+        **{lsad: (at.district(kind, first) + 1).astype(str) for lsad, kind in _DISTRICT_OF.items()},
     }
     return np.char.add(level.name, number[level.lsad])
 
@@ -98,7 +101,7 @@ def _spaces(values: Ints, width: int) -> NDArray[np.str_]:
     return np.char.rjust(values.astype(str), width)
 
 
-def _degrees(whole: str, ten_millionths: Ints) -> NDArray[np.str_]:
+def degrees(whole: str, ten_millionths: Ints) -> NDArray[np.str_]:
     """A coordinate: sign and whole degrees, then seven decimals."""
     return np.char.add(whole, zeros(ten_millionths % 10**7, 7))
 
@@ -109,12 +112,12 @@ def characters(text: NDArray[np.str_] | str, width: int) -> Bytes:
     return np.where(padded == 0, np.uint8(ord(" ")), padded)
 
 
-def _codes(state: State, at: SimulatedBlocks, level: SummaryLevel) -> dict[str, NDArray[np.str_] | str]:
+def codes_of(state: State, at: SimulatedBlocks, level: SummaryLevel) -> dict[str, NDArray[np.str_] | str]:
     """The geographic codes that the rows of a level carry; a block's also say what does not apply to it."""
     first = level.first
     place, aian = at.place[first], at.aian_code[first]
     codes: dict[str, NDArray[np.str_] | str] = {
-        "STATE": state.fips, "COUNTY": zeros(1 + 2 * at.county[first], 3), "COUNTYCC": "H1",
+        "STATE": state.fips, "COUNTY": zeros(at.county_code[first], 3), "COUNTYCC": "H1",
         "COUSUB": zeros(10005 + 20 * at.cousub[first], 5), "COUSUBCC": "T1",
         "PLACE": np.where(place < 0, "99999", zeros(30000 + 25 * place, 5)),
         "PLACECC": np.where(place < 0, "99", "C1"),
@@ -123,7 +126,11 @@ def _codes(state: State, at: SimulatedBlocks, level: SummaryLevel) -> dict[str, 
         "AIANHHFP": np.where(aian == 9999, "99999", zeros(60000 + aian, 5)),
         "AIANHHCC": np.where(aian == 9999, "99", "D2"), "AIHHTLI": np.where(aian == 9999, "9", "R"),
     }  # fmt: skip
-    codes |= {kind: zeros(at.districts(n)[first] + 1, FIELDS[kind][1]) for kind, n in DISTRICTS.items()}
+    if at.vtd[0] >= 0:
+        codes["VTD"] = zeros(at.vtd_code[first], 6)
+    for kind in at.seats:
+        width, number = FIELDS[kind][1], at.district(kind, first) + 1
+        codes[kind] = zeros(number, width) if at.seats[kind] else "Z" * width
     codes |= {field: "9" * FIELDS[field][1] for field in _NINES}
     return {field: text for field, text in codes.items() if field in level.fields}
 
@@ -136,12 +143,12 @@ def header_rows(
     ``counts`` ``(rows, 2)``: persons and housing units; ``area`` ``(rows, 2)``: land and water, square metres.
     """
     first = level.first
-    latitude = _degrees(f"+{30 + int(state.fips) // 5}.", 15_000 * at.group[first] + 7 * first)
-    longitude = _degrees(f"-{70 + int(state.fips):03d}.", 21_000 * at.tract[first] + 5 * first)
-    fields = _codes(state, at, level) | {
+    latitude = degrees(f"+{30 + int(state.fips) // 5}.", 15_000 * at.group[first] + 7 * first)
+    longitude = degrees(f"-{70 + int(state.fips):03d}.", 21_000 * at.tract[first] + 5 * first)
+    fields = codes_of(state, at, level) | {
         "FILEID": file_id, "STUSAB": state.usps, "SUMLEV": level.sumlev, "GEOCOMP": "00", "CHARITER": "000",
         "REGION": str(REGION_OF_DIVISION[state.division]), "DIVISION": str(state.division),
-        "AREALAND": _spaces(area[:, 0], 14), "AREAWATR": _spaces(area[:, 1], 14), "NAME": _names(level, at),
+        "AREALAND": _spaces(area[:, 0], 14), "AREAWATR": _spaces(area[:, 1], 14), "NAME": names(level, at),
         "FUNCSTAT": "A" if level.lsad == "00" else "S", "POP100": _spaces(counts[:, 0], 9),
         "HU100": _spaces(counts[:, 1], 9), "INTPTLAT": latitude, "INTPTLON": longitude, "LSADC": level.lsad,
     }  # fmt: skip

@@ -8,6 +8,7 @@ quarters alone in a block, segregation by county, tract and block, and combinati
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -20,6 +21,8 @@ from das.model.states import STATES, State
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
+#: Districts of each kind in a state; the houses of the legislature have borders of their own.
+SEATS = {"CD": 2, "SLDU": 5, "SLDL": 12}
 MINIMUM = 1_000  #: persons in a state: enough for every feature to occur
 
 _COMBINATIONS = [c for n in range(1, 7) for c in combinations(range(6), n)]
@@ -29,10 +32,11 @@ NUMBER_OF_RACES = _MEMBER.sum(axis=0).astype(np.int64)
 _SHARE = np.array([0.724, 0.126, 0.009, 0.048, 0.002, 0.062])
 #: How common a combination of n races is, against the geometric mean of its races' shares.
 _MIXING = np.array([0, 1, 0.022, 0.0012, 0.0003, 0.0003, 0.0005])
-_HISPANIC_FACTOR = np.array([1.0, 0.25, 1.4, 0.2, 0.8, 6.0])
+#: How likely people of each combination are Hispanic, against the place's share.
+HISPANIC_FACTOR = (np.array([1.0, 0.25, 1.4, 0.2, 0.8, 6.0]) @ _MEMBER) / NUMBER_OF_RACES
 #: Share of adults by kind of dwelling, in the order of the hhgq attribute; nobody under 18 in nursing homes.
-_ADULTS = np.array([0.77, 1.0, 0.05, 1.0, 0.6, 0.985, 1.0, 0.9])
-_FACILITY_SIZE = np.array([0, 4.0, 0.5, 1.2, 0.6, 5.0, 2.5, 0.8])
+ADULTS = np.array([0.77, 1.0, 0.05, 1.0, 0.6, 0.985, 1.0, 0.9])
+FACILITY_SIZE = np.array([0, 4.0, 0.5, 1.2, 0.6, 5.0, 2.5, 0.8])
 
 
 # --- random numbers ----------------------------------------------------------------------------------
@@ -108,8 +112,8 @@ def state_sizes(seed: int, states: int, persons: int) -> list[tuple[State, int]]
 class SimulatedBlocks:
     """The blocks of a state in order of their code; arrays of shape ``(blocks,)``.
 
-    ``county``, ``cousub``, ``tract``, ``group`` and ``place`` (-1: none) number the unit that a block lies
-    in; the ``*_code`` arrays hold official-looking numbers.
+    ``county``, ``cousub``, ``tract``, ``group``, ``place`` (-1: none) and ``vtd`` number the unit that a block lies
+    in; the ``*_code`` arrays hold official-looking numbers. ``seats``: districts of each kind in the state.
     """
 
     county: Ints
@@ -122,13 +126,17 @@ class SimulatedBlocks:
     block_code: Ints
     aian_code: Ints
     water: NDArray[np.bool_]
+    county_code: Ints
+    vtd: Ints
+    vtd_code: Ints
+    seats: Mapping[str, int]
 
     def __len__(self) -> int:
         return len(self.county)
 
-    def districts(self, number: int) -> Ints:
-        """The district of each block: ``number`` runs of equally many blocks, that heed no place or block group."""
-        return np.arange(len(self)) * number // len(self)
+    def district(self, kind: str, block: Ints) -> Ints:
+        """The district of some blocks: runs of equally many blocks, that heed no place or block group. -1: no such house."""
+        return block * self.seats[kind] // len(self) if self.seats[kind] else np.full(len(block), -1)
 
 
 def draw_places(rng: np.random.Generator, blocks: int, reservations: int) -> SimulatedBlocks:
@@ -161,6 +169,7 @@ def draw_places(rng: np.random.Generator, blocks: int, reservations: int) -> Sim
         t_county[tract], g_cousub[group], tract, group, _runs(rng, n), t_code[tract], g_digit[group],
         1000 * g_digit[group] + within(g_blocks) + (g_digit[group] == 0),
         _reservations(rng, n, reservations), g_water[group] | (rng.random(n) < 0.055),
+        1 + 2 * t_county[tract], np.full(n, -1), np.full(n, -1), SEATS,
     )  # fmt: skip
 
 
@@ -198,7 +207,7 @@ def draw_population(rng: np.random.Generator, at: SimulatedBlocks, persons: int)
     lived_in, quiet, facility = _uses(rng, at)
     kind = 1 + within(np.array([len(facility)])) % 7
     inmates = np.zeros(len(at), dtype=np.int64)
-    inmates[facility] = spread(rng, round(0.028 * persons), skewed(rng, len(facility), 0.9) * _FACILITY_SIZE[kind])
+    inmates[facility] = spread(rng, round(0.028 * persons), skewed(rng, len(facility), 0.9) * FACILITY_SIZE[kind])
     weight = (
         skewed(rng, at.county.max() + 1, 0.6)[at.county] * skewed(rng, at.tract.max() + 1, 0.4)[at.tract]
         * skewed(rng, at.group.max() + 1, 0.3)[at.group] * skewed(rng, len(at), 1.0) * lived_in
@@ -209,11 +218,13 @@ def draw_population(rng: np.random.Generator, at: SimulatedBlocks, persons: int)
     block = np.concatenate([housed, np.repeat(np.arange(len(at)), inmates)])
     hhgq = np.concatenate([np.zeros(len(housed), dtype=np.int64), np.repeat(dwelling, inmates)])
 
-    race = choose_by_row(rng, _mixture(rng, at), block)
+    effects = ((at.county, 0.7), (at.tract, 0.8), (np.arange(len(at)), 0.5))
+    share = vary(rng, np.tile(_SHARE, (len(at), 1)), effects)
+    share[at.aian_code != 9999, 2] *= 60
+    race = choose_by_row(rng, combined(share), block)
     race[:2] = 62, 57  # the rarest combinations occur in every state
-    hispanic = rng.random(len(block)) < _hispanic_rate(rng, at)[block] * _hispanic_factor()[race]
-    adult_rate = np.where(hhgq == 0, _ADULTS[0] - 0.11 * hispanic - 0.2 * (race > 5), _ADULTS[hhgq])
-    adult = rng.random(len(block)) < adult_rate
+    hispanic = rng.random(len(block)) < _hispanic_rate(rng, at)[block] * HISPANIC_FACTOR[race]
+    adult = rng.random(len(block)) < adult_rate(ADULTS[0], hhgq, hispanic, race)
     cell = ((block * 2 + adult) * 2 + hispanic) * 63 + race
     counts = np.bincount(cell, minlength=252 * len(at)).reshape(len(at), 2, 2, 63)
     quarters = np.bincount(block * 8 + hhgq, minlength=8 * len(at)).reshape(len(at), 8)
@@ -233,22 +244,27 @@ def _uses(rng: np.random.Generator, at: SimulatedBlocks) -> tuple[NDArray[np.boo
     return lived_in, shuffled[alone:empty], facility
 
 
-def _mixture(rng: np.random.Generator, at: SimulatedBlocks) -> Floats:
-    """Weights of the 63 race combinations in each block, ``(blocks, 63)``: logistic normal at three levels."""
-    share = np.tile(_SHARE, (len(at), 1))
-    for unit, sigma in ((at.county, 0.7), (at.tract, 0.8), (np.arange(len(at)), 0.5)):
-        share *= skewed(rng, (int(unit.max()) + 1, 6), sigma)[unit]
-    share[at.aian_code != 9999, 2] *= 60
+def vary(rng: np.random.Generator, share: Floats, effects: Sequence[tuple[Ints, float]]) -> Floats:
+    """Weights of the six races in each block, ``(blocks, 6)``, times log-normal effects of the units that it lies in: each the
+    unit of every block, and the standard deviation of its logarithm."""
+    for unit, sigma in effects:
+        share = share * skewed(rng, (int(unit.max()) + 1, 6), sigma)[unit]
+    return share
+
+
+def combined(share: Floats) -> Floats:
+    """From weights of the six races to weights of their 63 combinations, ``(blocks, 63)``."""
     return np.exp(np.log(share) @ (_MEMBER / NUMBER_OF_RACES)) * _MIXING[NUMBER_OF_RACES]
+
+
+def adult_rate(household: Floats | float, hhgq: Ints, hispanic: NDArray[np.bool_], race: Ints) -> Floats:
+    """How likely each person is of voting age: by the kind of dwelling, in a ``household`` also by origin and race."""
+    return np.where(hhgq == 0, household - 0.11 * hispanic - 0.2 * (race > 5), ADULTS[hhgq])
 
 
 def _hispanic_rate(rng: np.random.Generator, at: SimulatedBlocks) -> Floats:
     county = 0.03 + 0.4 * rng.random(int(at.county.max()) + 1) ** 3
     return np.minimum(county[at.county] * skewed(rng, int(at.tract.max()) + 1, 0.4)[at.tract], 0.9)
-
-
-def _hispanic_factor() -> Floats:
-    return (_HISPANIC_FACTOR @ _MEMBER) / NUMBER_OF_RACES
 
 
 def _homes(rng: np.random.Generator, housed: Ints, residents: Ints, quiet: Ints) -> Ints:

@@ -1,0 +1,161 @@
+"""Simulated 2020 redistricting files, in exactly the official format: a zip a state, of a header and three segments.
+
+The four members are pipe-delimited text without names (:mod:`das.files.readers.pl94_2020` says which fields there are). They are
+written a few thousand records at a time, level after level: state, county subdivisions, blocks, block groups, tracts, counties,
+places, districts and voting districts. Every upper record is the exact sum of its blocks.
+
+Source: 2020 Census State Redistricting Data (P.L. 94-171) Summary File, technical documentation.
+"""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute
+from numpy.typing import NDArray
+
+from das.files import atomic
+from das.files.readers.pl94_2020 import FIELDS, POSITIONS
+from das.files.simulators.header import SummaryLevel, codes_of, degrees, levels, names
+from das.files.simulators.nation_people import CELLS, SparsePopulation
+from das.files.simulators.people import Ints, SimulatedBlocks
+from das.files.simulators.tables import delimited, home_cells, origin_cells, quarters_cells
+from das.model.states import REGION_OF_DIVISION, State
+
+ROWS = 1 << 14  #: records written at a time
+#: Position (from 1) of the header's fields that are filled, but for those that the reader reads.
+_ALSO = {
+    6: "CHARITER", 7: "CIFSN", 9: "GEOID", 10: "GEOCODE", 11: "REGION", 12: "DIVISION", 16: "COUNTYCC", 19: "COUSUBCC",
+    31: "PLACECC", 37: "AIHHTLI", 38: "AIANHHFP", 39: "AIANHHCC", 85: "AREALAND", 86: "AREAWATR", 87: "BASENAME",
+    89: "FUNCSTAT", 93: "INTPTLAT", 94: "INTPTLON", 95: "LSADC",
+}  # fmt: skip
+_POSITIONS = {position: {"CD116": "CD", "SLDU18": "SLDU", "SLDL18": "SLDL"}.get(name, name)
+              for position, name in (POSITIONS | _ALSO).items()}  # fmt: skip
+#: The codes that a record's GEOCODE is made of, by summary level.
+_GEOCODE = {
+    "040": "STATE", "060": "STATE COUNTY COUSUB", "750": "STATE COUNTY TRACT BLOCK", "150": "STATE COUNTY TRACT BLKGRP",
+    "140": "STATE COUNTY TRACT", "050": "STATE COUNTY", "160": "STATE PLACE", "500": "STATE CD", "610": "STATE SLDU",
+    "620": "STATE SLDL", "700": "STATE COUNTY VTD",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class SimulatedState:
+    """A state to write: its blocks, who lives in them, and their land and water, ``(2, blocks)``, square metres."""
+
+    state: State
+    at: SimulatedBlocks
+    people: SparsePopulation
+    area: Ints
+
+
+@dataclass(frozen=True, eq=False)
+class _Records:
+    """Some records of a level, LOGRECNO from ``number`` on: record i is of the blocks ``first[i]`` to ``end[i]``, without it."""
+
+    level: SummaryLevel
+    number: int
+    first: Ints
+    end: Ints
+
+    def sums(self, values: NDArray[np.int32] | Ints) -> Ints:
+        """``values`` ``(..., blocks)``, added up for each record."""
+        edges = np.stack([self.first, self.end], axis=1).ravel()
+        stop = edges[-1] == values.shape[-1]
+        totals = np.add.reduceat(values, edges[:-1] if stop else edges, axis=-1, dtype=np.int64)
+        return totals[..., ::2]
+
+
+def _records(world: SimulatedState) -> Iterator[_Records]:
+    number = 1
+    for level, start in levels(world.at, world.state, "750"):
+        end = np.append(start[1:], len(world.at))[np.isin(start, level.first)]
+        for begin in range(0, len(level.first), ROWS):
+            some = slice(begin, begin + ROWS)
+            yield _Records(replace(level, first=level.first[some]), number + begin, level.first[some], end[some])
+        number += len(level.first)
+
+
+def write_state(path: Path, world: SimulatedState, about: str) -> None:
+    """Write ``{ss}2020.pl.zip``, with ``about`` as its comment; it appears whole or not at all."""
+    ss = world.state.usps.lower()
+    parts = {"geo": _header, "00001": _first, "00002": _second, "00003": _third}
+    with atomic.file(path) as draft, zipfile.ZipFile(draft, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+        archive.comment = about.encode()
+        for part, columns in parts.items():
+            with archive.open(f"{ss}{part}2020.pl", "w", force_zip64=True) as member:
+                for records in _records(world):
+                    member.write(delimited(columns(world, records), "|"))
+
+
+# --- segments -----------------------------------------------------------------------------------------
+
+
+def _segment(world: SimulatedState, records: _Records, number: int, cells: list[Ints]) -> list[pa.Array]:
+    n = len(records.first)
+    ids = [pa.repeat(text, n) for text in ("PLST", world.state.usps, "000", f"{number:02d}")]
+    return [*ids, pa.array(records.number + np.arange(n)), *map(pa.array, cells)]
+
+
+def _persons(world: SimulatedState, records: _Records) -> Ints:
+    """Persons of the records, ``(2, 2, 63, records)``: voting age, Hispanic, race."""
+    people, n = world.people, len(records.first)
+    begin, end = np.searchsorted(people.block, [records.first[0], records.end[-1]])
+    block = people.block[begin:end]
+    row = np.searchsorted(records.first, block, side="right") - 1
+    inside = block < records.end[row]
+    at = people.cell[begin:end][inside].astype(np.int64) * n + row[inside]
+    counts = np.bincount(at, people.number[begin:end][inside], minlength=CELLS * n)
+    return counts.astype(np.int64).reshape(2, 2, 63, n)
+
+
+def _first(world: SimulatedState, records: _Records) -> list[pa.Array]:
+    return _segment(world, records, 1, origin_cells(_persons(world, records).sum(axis=0)))
+
+
+def _second(world: SimulatedState, records: _Records) -> list[pa.Array]:
+    homes = records.sums(world.people.homes)
+    return _segment(world, records, 2, [*origin_cells(_persons(world, records)[1]), *home_cells(homes)])
+
+
+def _third(world: SimulatedState, records: _Records) -> list[pa.Array]:
+    return _segment(world, records, 3, quarters_cells(records.sums(world.people.quarters)))
+
+
+# --- the header ---------------------------------------------------------------------------------------
+
+
+def _header(world: SimulatedState, records: _Records) -> list[pa.Array]:
+    """The 97 fields of the geographic header; what a record does not have is empty."""
+    state, at, level, first = world.state, world.at, records.level, records.first
+    n = len(first)
+    codes = {field: _text(code, n) for field, code in codes_of(state, at, level).items()}
+    geocode = _joined(*(codes[field] for field in _GEOCODE[level.sumlev].split()))
+    area, name = records.sums(world.area), _text(names(level, at), n)
+    fields = codes | {
+        "FILEID": _text("PLST", n), "STUSAB": _text(state.usps, n), "SUMLEV": _text(level.sumlev, n),
+        "GEOVAR": _text("00", n), "GEOCOMP": _text("00", n), "CHARITER": _text("000", n), "CIFSN": _text("00", n),
+        "LOGRECNO": pa.array(records.number + np.arange(n)), "GEOCODE": geocode,
+        "GEOID": _joined(_text(f"{level.sumlev}0000US", n), geocode), "REGION": _text(str(REGION_OF_DIVISION[state.division]), n),
+        "DIVISION": _text(str(state.division), n), "AREALAND": pa.array(area[0]), "AREAWATR": pa.array(area[1]),
+        "BASENAME": name, "NAME": name, "FUNCSTAT": _text("A" if level.lsad == "00" else "S", n),
+        "POP100": pa.array(records.sums(world.people.quarters).sum(axis=0)),
+        "HU100": pa.array(records.sums(world.people.homes).sum(axis=0)), "LSADC": _text(level.lsad, n),
+        "INTPTLAT": _text(degrees(f"+{30 + int(state.fips) // 5}.", 15_000 * at.group[first] + 7 * first), n),
+        "INTPTLON": _text(degrees(f"-{70 + int(state.fips):03d}.", 21_000 * at.tract[first] + 5 * first), n),
+    }  # fmt: skip
+    empty = pa.nulls(n, pa.string())
+    return [fields.get(_POSITIONS.get(position, ""), empty) for position in range(1, FIELDS + 1)]
+
+
+def _text(values: NDArray[np.str_] | str, rows: int) -> pa.Array:
+    return pa.repeat(values, rows) if isinstance(values, str) else pa.array(np.broadcast_to(values, rows))
+
+
+def _joined(*texts: pa.Array) -> pa.Array:
+    return pa.compute.binary_join_element_wise(*texts, "")
