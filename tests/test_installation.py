@@ -206,7 +206,7 @@ def beside(tmp_path: Path) -> Path:
 def test_the_wheel_is_complete_and_has_nothing_else(wheel: Path) -> None:
     inside = {n for n in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in n}
     ours = {f"das/{p.relative_to(ROOT / 'das').as_posix()}" for p in (ROOT / "das").rglob("*")
-            if p.is_file() and p.suffix in {".py", ".html", ".css", ".js", ".typed"}}  # fmt: skip
+            if p.is_file() and p.suffix in {".py", ".html", ".css", ".js", ".typed", ".csv"}}  # fmt: skip
     extra = {f"das/packaged/{p.relative_to(ROOT).as_posix()}" for part in ("configs", "data")
              for p in (ROOT / part).rglob("*") if p.is_file()}  # fmt: skip
     assert ours | extra == inside
