@@ -1,59 +1,107 @@
-"""Areas off the spine as a Parquet file: those of a release, or those that an evaluation was given."""
+"""Areas off the spine as a Parquet file: those of a release, or those that an evaluation was given.
+
+One row for each unit of each area: ``kind``, ``area`` (its code), ``name``, ``geocode`` (of the lowest level). Rows stand by
+kind, and in it by shard (:mod:`das.files.release.cut`): an area may be in several.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from das.errors import InputError, ReleaseError
-from das.files import atomic, parquet
 from das.files import codes as texts
+from das.files import parquet
+from das.files.release import cut
 from das.model.areas import Areas
-from das.model.codes import encoded, text
+from das.model.codes import Codes, encoded
+from das.model.shards import Shards
 from das.model.spine import Spine
 
 #: Its name in a release, and in the evaluation of a run.
 NAME = "areas.parquet"
 REMEDY = parquet.LOST
 COLUMNS = ("kind", "area", "name", "geocode")
+SCHEMA = pa.schema([(name, pa.string()) for name in COLUMNS])
 
 
-def write(path: Path, kinds: Sequence[Areas], spine: Spine) -> None:
-    """One row for each unit of each area: ``kind``, ``area`` (its code), ``name``, ``geocode`` (of the lowest level)."""
-    parts = []
+def write(path: Path, kinds: Sequence[Areas], spine: Spine, shards: Shards | None = None) -> None:
+    """Of the units of ``spine``. Without ``shards`` it is in one piece."""
+    cut.write(path, SCHEMA, _tables(kinds, spine, shards or Shards.none(spine)), shards,
+              use_dictionary=list(COLUMNS[:3]), column_encoding={"geocode": "DELTA_BYTE_ARRAY"})  # fmt: skip
+
+
+def _tables(kinds: Sequence[Areas], spine: Spine, shards: Shards) -> Iterator[tuple[int, pa.Table]]:
+    starts = shards.lowest(spine) if len(shards) else None
     for k in kinds:
-        places = k.codes[k.area], encoded(k.called)[k.area], spine.codes[-1][k.unit]
-        parts.append([pa.repeat(k.kind, len(k.unit)), *map(texts.column, places)])
-    columns = [pa.chunked_array([p[i] for p in parts], pa.string()) for i in range(len(COLUMNS))]
-    with atomic.file(path) as draft:
-        pq.write_table(pa.table(columns, names=list(COLUMNS)), draft, compression="zstd",
-                       use_dictionary=list(COLUMNS[:3]), column_encoding={"geocode": "DELTA_BYTE_ARRAY"})  # fmt: skip
+        home = np.zeros(len(k.unit), dtype=np.int64)
+        if starts is not None:
+            home = np.searchsorted(starts, k.unit, side="right")
+        order, called = np.argsort(home, kind="stable"), encoded(k.called)
+        for shard, start, stop in cut.pieces(home[order]):
+            here = order[start:stop]
+            places = k.codes[k.area[here]], called[k.area[here]], spine.codes[-1][k.unit[here]]
+            yield shard, pa.table([pa.repeat(k.kind, len(here)), *map(texts.column, places)], schema=SCHEMA)
 
 
 def read(path: Path, spine: Spine) -> tuple[Areas, ...]:
     """The areas that were kept; none where there is no such file."""
+    return _read(path, spine) if path.exists() else ()
+
+
+def read_shard(path: Path, shard: int, spine: Spine) -> tuple[Areas, ...]:
+    """Of a shard, whose own ``spine`` this is, what lies in areas, and these; of a file that is not cut, all rows are
+    looked at."""
     if not path.exists():
         return ()
+    said = cut.said(path)
+    return _read(path, spine, None if said is None else said.of(shard), some=said is None)
+
+
+def _read(path: Path, spine: Spine, groups: list[int] | None = None, some: bool = False) -> tuple[Areas, ...]:
+    """From some row groups, or from all; with ``some`` only rows of the spine's units."""
+    found: dict[bytes, _Kind] = {}
+    for kind, rows in cut.runs_of("kind", parquet.batches(path, COLUMNS, groups)):
+        codes = texts.codes(rows["geocode"])
+        unit = spine.find(spine.levels[-1], codes)
+        there = unit >= 0
+        if not (some or there.all()):
+            raise ReleaseError(f"{codes[~there][0].decode()} is no unit of level {spine.levels[-1]!r}", where=path,
+                               remedy=REMEDY)  # fmt: skip
+        if there.any():
+            found.setdefault(kind, _Kind()).add(rows.filter(pa.array(there)), unit[there])
     try:
-        table = pq.read_table(path, columns=list(COLUMNS))
-        if any(c.null_count for c in table.columns):
-            raise ReleaseError("a value is missing", where=path, remedy=REMEDY)
-        table = table.select(COLUMNS).cast(pa.schema([(c, pa.string()) for c in COLUMNS]))
-        kinds = pc.unique(table["kind"]).to_pylist()
-        return tuple(_areas(kind, table.filter(pc.equal(table["kind"], kind)), spine, path) for kind in kinds)
-    except (OSError, pa.ArrowException, InputError) as error:
+        return tuple(rows.areas(kind.decode()) for kind, rows in found.items())
+    except InputError as error:
         raise ReleaseError(f"the areas cannot be read ({error})", where=path, remedy=REMEDY) from None
 
 
-def _areas(kind: str, rows: pa.Table, spine: Spine, path: Path) -> Areas:
-    unit = texts.codes(rows["geocode"])
-    at = spine.find(spine.levels[-1], unit)
-    if len(odd := np.flatnonzero(at < 0)):
-        raise ReleaseError(f"{text(unit[odd])[0]} is no unit of level {spine.levels[-1]!r}", where=path, remedy=REMEDY)
-    codes, first, area = np.unique(texts.codes(rows["area"]), return_index=True, return_inverse=True)
-    return Areas(kind, codes, area, at, texts.texts(rows["name"].take(pa.array(first))))
+@dataclass
+class _Kind:
+    """What was read of a kind, in pieces: of each the areas' codes and names, which of these a row has, and its unit."""
+
+    codes: list[Codes] = field(default_factory=list)
+    names: list[NDArray[np.str_]] = field(default_factory=list)
+    area: list[NDArray[np.int64]] = field(default_factory=list)
+    unit: list[NDArray[np.int64]] = field(default_factory=list)
+    known: int = 0
+
+    def add(self, rows: pa.Table, unit: NDArray[np.int64]) -> None:
+        codes = rows["area"].combine_chunks().dictionary_encode()
+        number = codes.indices.to_numpy().astype(np.int64)
+        _, first = np.unique(number, return_index=True)
+        self.codes.append(texts.codes(codes.dictionary))
+        self.names.append(texts.texts(rows["name"].take(pa.array(first))))
+        self.area.append(number + self.known)
+        self.unit.append(unit)
+        self.known += len(first)
+
+    def areas(self, kind: str) -> Areas:
+        codes, first, number = np.unique(np.concatenate(self.codes), return_index=True, return_inverse=True)
+        area, unit = np.concatenate(self.area), np.concatenate(self.unit)
+        return Areas(kind, codes, number[area], unit, np.concatenate(self.names)[first])

@@ -16,11 +16,14 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from das.errors import InputError, ReleaseError
 from das.files import atomic, parquet
+from das.files import codes as texts
+from das.model.codes import Codes
 from das.model.shards import Shards
 from das.model.spine import Spine
 
@@ -86,8 +89,15 @@ def said(path: Path) -> RowGroups | None:
 def runs(home: NDArray[np.int64]) -> Iterator[tuple[int, int, int]]:
     """Runs of equal values: each value, and where the run begins and ends."""
     cuts = [0, *(np.flatnonzero(home[1:] != home[:-1]) + 1).tolist(), len(home)]
-    for a, b in pairwise(cuts):
+    for a, b in pairwise(cuts if len(home) else []):
         yield int(home[a]), a, b
+
+
+def pieces(home: NDArray[np.int64]) -> Iterator[tuple[int, int, int]]:
+    """The same, none longer than a row group."""
+    for shard, a, b in runs(home):
+        for start in range(a, b, ROWS):
+            yield shard, start, min(start + ROWS, b)
 
 
 def slices(spine: Spine, level: str, home: NDArray[np.int64]) -> Iterator[tuple[int, int, int, int]]:
@@ -95,8 +105,21 @@ def slices(spine: Spine, level: str, home: NDArray[np.int64]) -> Iterator[tuple[
     ``level``, ``(units,)``."""
     below = spine.index(level) + 1
     for depth, parent in enumerate(spine.parent):
-        whole = depth < below
-        home = home if whole else home[parent]
-        for shard, a, b in [(0, 0, len(parent))] if whole else runs(home):
-            for start in range(a, b, ROWS):
-                yield shard, depth, start, min(start + ROWS, b)
+        home = home if depth < below else home[parent]
+        for shard, start, stop in pieces(np.zeros(len(parent), dtype=np.int64) if depth < below else home):
+            yield shard, depth, start, stop
+
+
+def runs_of(name: str, tables: Iterable[pa.Table]) -> Iterator[tuple[bytes, pa.Table]]:
+    """The rows of tables, some at a time, all with the same text in the column ``name``: this, and they."""
+    for rows in tables:
+        start = 0
+        for text, size in zip(*same(rows[name]), strict=True):
+            yield text, rows.slice(start, size)
+            start += size
+
+
+def same(column: pa.ChunkedArray) -> tuple[Codes, NDArray[np.int64]]:
+    """Runs of equal texts: each text, and how long its run is."""
+    found = pc.run_end_encode(column.combine_chunks())
+    return texts.codes(found.values), np.diff(found.run_ends.to_numpy(), prepend=0).astype(np.int64)

@@ -15,7 +15,6 @@ from typing import NoReturn
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from das.errors import InputError, ReleaseError
@@ -97,11 +96,8 @@ def by_level(path: Path, names: Sequence[str], groups: Collection[int] | None = 
     """The columns ``names`` of a tree's file (or of some of its row groups), some rows at a time, all of one level. ``name``
     and ``geoid`` need not be there."""
     asked = {may: [n for n in names if (n in ("name", "geoid")) == may] for may in (False, True)}
-    for rows in parquet.batches(path, asked[False], groups, wanted=asked[True]):
-        start = 0
-        for level, size in zip(*_runs(rows["level"]), strict=True):
-            yield level.decode(), rows.slice(start, size)
-            start += size
+    rows = parquet.batches(path, asked[False], groups, wanted=asked[True])
+    return ((level.decode(), some) for level, some in cut.runs_of("level", rows))
 
 
 def collected(path: Path, rows: Iterable[tuple[str, pa.Table]]) -> dict[str, LevelRows]:
@@ -147,7 +143,7 @@ class LevelRows:
     def add(self, rows: pa.Table) -> None:
         self.units += len(rows)
         self.codes.append(texts.codes(rows["geocode"]))
-        parents, sizes = _runs(rows["parent"])
+        parents, sizes = cut.same(rows["parent"])
         self.parents.append(parents)
         self.sizes.append(sizes)
         if "name" in rows.column_names:
@@ -188,9 +184,3 @@ class LevelRows:
 def _some(texts: Codes | NDArray[np.str_]) -> bool:
     """Whether one of them is not empty."""
     return bool(np.strings.str_len(texts).any())
-
-
-def _runs(column: pa.ChunkedArray) -> tuple[Codes, NDArray[np.int64]]:
-    """Runs of equal texts: each text, and how long its run is."""
-    runs = pc.run_end_encode(column.combine_chunks())
-    return texts.codes(runs.values), np.diff(runs.run_ends.to_numpy(), prepend=0).astype(np.int64)

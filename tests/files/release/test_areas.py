@@ -1,14 +1,20 @@
 """Areas in files: kept as they are, and lists of blocks with every mistake named by its line."""
 
 import numpy as np
+import pandas as pd
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from das.errors import InputError, ReleaseError
 from das.files.readers import area_list
 from das.files.release import areas as file
 from das.model.areas import Areas
+from das.model.shards import Shards
 from das.model.spine import Spine
+from tests.model.test_shards import trees
 
 
 def spine(level, *codes):
@@ -41,15 +47,61 @@ def test_they_are_kept(tmp_path):
 def test_altered_ones_are_refused(tmp_path):
     path = tmp_path / "areas.parquet"
     path.write_bytes(b"PAR1")
-    with pytest.raises(ReleaseError, match="cannot be read"):
+    with pytest.raises(ReleaseError, match="not a readable"):
         file.read(path, TREE)
     file.write(path, [Areas("Town", np.array(["x"]), np.array([0]), np.array([1]))], TREE)
     table = pq.read_table(path)
-    for altered, word in ((spine("Block", "c1"), "b2 is no unit"), (TREE, "cannot be read")):
+    for altered, word in ((spine("Block", "c1"), "b2 is no unit"), (TREE, "no column 'area'")):
         if altered is TREE:
             pq.write_table(table.drop_columns(["area"]), path)
         with pytest.raises(ReleaseError, match=word):
             file.read(path, altered)
+
+
+def test_rows_that_stand_twice_are_refused(tmp_path):
+    path = tmp_path / "areas.parquet"
+    file.write(path, [Areas("Town", np.array(["x"]), np.array([0]), np.array([1]))], TREE)
+    table = pq.read_table(path)
+    pq.write_table(pa.concat_tables([table, table]), path)
+    with pytest.raises(ReleaseError, match=r"cannot be read \(.*in an area twice"):
+        file.read(path, TREE)
+
+
+@given(trees(), st.integers(0, 1 << 30))
+@settings(max_examples=20)
+def test_a_shard_has_its_part_of_the_areas(tmp_path_factory, tree, seed):
+    """Areas that cross shards, overlap, or have no unit in one; from a file that is cut, and from one that is not."""
+    rng, n = np.random.default_rng(seed), len(tree.codes[-1])
+    kinds = []
+    for kind in ("Town", "Ward", "Field")[: rng.integers(1, 4)]:
+        inside = rng.random((3, n)) < (0.5 if kind == "Town" else 1.5 / n)
+        inside[:, rng.integers(n)] = True
+        unit, area = np.nonzero(inside.T)
+        kinds.append(Areas(kind, np.array(["x", "yy", "zzz"]), area, unit, np.array(["one", "", "trois"])))
+    folder, shards = tmp_path_factory.mktemp("areas"), Shards.of(tree, largest=8)
+    file.write(folder / "cut.parquet", kinds, tree, shards)
+    file.write(folder / "whole.parquet", kinds, tree)
+    assert pd.read_parquet(folder / "cut.parquet").equals(pd.read_parquet(folder / "whole.parquet"))
+    assert [(a.kind, pairs(a), a.called.tolist()) for a in file.read(folder / "cut.parquet", tree)] == [
+        (a.kind, pairs(a), a.called.tolist()) for a in kinds
+    ]
+    bounds = shards.lowest(tree)
+    for i in range(1, len(shards) + 1):
+        here = [{(code, u - bounds[i - 1]) for code, u in pairs(a) if bounds[i - 1] <= u < bounds[i]} for a in kinds]
+        expected = {a.kind: part for a, part in zip(kinds, here, strict=True) if part}
+        names = {"x": "one", "yy": "", "zzz": "trois"}
+        for name in ("cut.parquet", "whole.parquet"):
+            got = file.read_shard(folder / name, i, shards.shard(tree, i))
+            assert {a.kind: pairs(a) for a in got} == expected
+            assert all(a.called[k] == names[a.code(k)] for a in got for k in range(len(a)))
+    assert file.read_shard(folder / "none.parquet", 1, tree) == ()
+
+
+def test_another_shards_row_groups_are_refused(tmp_path):
+    shards, path = Shards("Land", np.array([0, 1])), tmp_path / "areas.parquet"
+    file.write(path, [Areas("Town", np.array(["x"]), np.array([0]), np.array([1]))], TREE, shards)
+    with pytest.raises(ReleaseError, match="b2 is no unit"):
+        file.read_shard(path, 1, spine("Block", "b1"))
 
 
 def test_a_list(tmp_path):
