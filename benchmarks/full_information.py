@@ -13,11 +13,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
-import pyarrow.parquet as pq
 
 import das
 from benchmarks.common import CONFIG, RHODE_ISLAND, Figures, no_data, shared_data
 from das.engine import Silent
+from das.files.release.estimates import EstimateReader, folder_of
 from das.files.run.run_directory import RunDirectory
 from das.model.error_rows import ErrorRow
 from das.pipeline import run_prepared
@@ -97,17 +97,13 @@ def _coverage(out: RunDirectory, prepared: Prepared, spec: RunSpec, level: str) 
     """How many answers of a level lie inside their interval, of how many that are uncertain."""
     truth = prepared.measured["persons"][level].open("to count how many intervals hold it")
     inside = of = 0
-    for batch in pq.ParquetFile(out.release / "estimates" / f"{level}.parquet").iter_batches():
-        names = batch["query_name"].to_pylist()
-        for name in dict.fromkeys(names):
-            rows = [i for i, n in enumerate(names) if n == name]
-            value, error = (np.array(batch[c].take(rows).to_pylist()) for c in ("value", "standard_error"))
-            expected = truth.answer(spec.persons.schema.query(name))
-            if len(expected) != len(value):
-                continue  # a query cut by a batch: levels above the block never are
-            known = error > 0.05
-            inside += int((np.abs(value - expected)[known] <= 1.6449 * error[known]).sum())
-            of += int(known.sum())
+    spine = prepared.trees["persons"].spine
+    reader = EstimateReader(folder_of(out.release, "persons"), spine)
+    for name in reader.queries(level):
+        value, error = reader.read(level, name, 0, spine.units(level))
+        expected, known = truth.answer(spec.persons.schema.query(name)), error > 0.05
+        inside += int((np.abs(value - expected)[known] <= 1.6449 * error[known]).sum())
+        of += int(known.sum())
     return inside, of
 
 

@@ -1,4 +1,4 @@
-"""Unbiased estimates of a full-information release: ``estimates/<Level>.parquet``.
+"""Unbiased estimates of a full-information release: ``estimates/<Level>.parquet/part-<shard>.parquet``, 0 being the trunk.
 
 One row for each unit and query, columns as in the noisy measurement files, but ``value`` is the best linear
 unbiased estimate from all measurements (before non-negativity and rounding) and ``standard_error`` its standard
@@ -7,7 +7,8 @@ error, lists in C order of float64 and of float32 (which would round 300 million
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
@@ -20,6 +21,8 @@ from das.errors import ReleaseError
 from das.files import atomic, parquet
 from das.files import codes as texts
 from das.files.measurements.nmf import describe
+from das.files.parquet import LOST
+from das.model.codes import Codes
 from das.model.kinds import kind_of
 from das.model.query import Query
 from das.model.schema import Schema
@@ -34,15 +37,21 @@ def folder_of(release: Path, universe: str) -> Path:
 
 
 def write(
-    folder: Path, level: str, schema: Schema, spine: Spine, answers: Iterable[tuple[Query, Array, Array]]
+    folder: Path,
+    level: str,
+    schema: Schema,
+    spine: Spine,
+    answers: Iterable[tuple[Query, Array, Array]],
+    shard: int = 0,
 ) -> None:
-    """One row group for each query: ``(query, values, standard errors)``, arrays ``(units, answers)``."""
+    """Those of a level of a shard, whose own ``spine`` this is. One row group for each query: ``(query, values, standard
+    errors)``, arrays ``(units, answers)``."""
     geocodes = texts.column(spine.codes[spine.index(level)])
     tables = (_table(geocodes, *answer, schema) for answer in answers)
     if (first := next(tables, None)) is None:
         return
     with (
-        atomic.file(folder / f"{level}.parquet") as draft,
+        atomic.file(folder / f"{level}.parquet" / f"part-{shard:05d}.parquet") as draft,
         pq.ParquetWriter(draft, first.schema, compression="zstd") as writer,
     ):
         for table in chain([first], tables):
@@ -61,42 +70,88 @@ def _lists(values: NDArray[np.floating]) -> pa.ListArray:
 
 
 class EstimateReader:
-    """Estimates of one folder, one query of one level held at a time."""
+    """Estimates of one folder, one query of one part held at a time: of all units of a spine, or of those of a ``shard`` (0: the
+    trunk), whose own ``spine`` this is then."""
 
-    def __init__(self, folder: Path, spine: Spine) -> None:
-        self._folder, self._spine = folder, spine
-        self._groups: dict[str, dict[str, int]] = {}
-        self._held: tuple[tuple[str, str], tuple[Array, NDArray[np.float32]]] | None = None
+    def __init__(self, folder: Path, spine: Spine, shard: int | None = None) -> None:
+        self._folder, self._spine, self._shard = folder, spine, shard
+        self._parts: dict[str, tuple[_Part, ...]] = {}
+        self._held: tuple[tuple[Path, str], tuple[Array, NDArray[np.float32]]] | None = None
 
     def queries(self, level: str) -> tuple[str, ...]:
         """The queries that are estimated at ``level``; none where the level has no file."""
-        return tuple(self._level(level))
+        return tuple(dict.fromkeys(name for part in self._level(level) for name in part.groups))
 
     def read(self, level: str, query: str, start: int, stop: int) -> tuple[Array, NDArray[np.float32]]:
         """Estimates and standard errors of units ``start:stop``, each ``(units, answers)``."""
-        if self._held is None or self._held[0] != (level, query):
-            self._held = (level, query), self._load(level, query)
-        value, error = self._held[1]
-        return value[start:stop], error[start:stop]
+        value: Array | None = None
+        error = np.zeros((0, 0), dtype=np.float32)
+        for part in self._level(level):
+            here = np.flatnonzero((part.unit >= start) & (part.unit < stop))
+            if not len(here):
+                continue
+            values, errors = self._load(part, query)
+            if value is None:
+                value = np.zeros((stop - start, values.shape[1]))
+                error = np.zeros(value.shape, dtype=np.float32)
+            if values.shape[1] != value.shape[1]:
+                raise ReleaseError(f"other numbers of answers to {query!r} than before", where=part.path, remedy=LOST)
+            to = part.unit[here] - start
+            value[to], error[to] = values[here], errors[here]
+        return (np.zeros((0, 0)) if value is None else value), error
 
-    def _level(self, level: str) -> dict[str, int]:
-        path = self._folder / f"{level}.parquet"
-        if level not in self._groups and path.exists():
-            groups = range(parquet.opened(path).num_row_groups)
-            names = [parquet.columns(path, ["query_name"], g)["query_name"].unique().to_pylist() for g in groups]
-            if any(len(n) != 1 for n in names):
-                raise ReleaseError("a row group has estimates of several queries", where=path)
-            self._groups[level] = {n[0]: g for g, n in enumerate(names)}
-        return self._groups.get(level, {})
+    def _level(self, level: str) -> tuple[_Part, ...]:
+        """The parts of a level, which have each of its units once."""
+        if level not in self._parts:
+            folder = self._folder / f"{level}.parquet"
+            wanted = "part-*.parquet" if self._shard is None else f"part-{self._shard:05d}.parquet"
+            parts = tuple(_Part.of(path, self._spine, level) for path in sorted(folder.glob(wanted)))
+            times = np.bincount(np.concatenate([p.unit for p in parts])) if parts else np.zeros(0, dtype=np.int64)
+            if parts and not (len(times) == self._spine.units(level) and (times == 1).all()):
+                raise ReleaseError(f"the estimates are not those of the units of {level!r}", where=folder, remedy=LOST)
+            self._parts[level] = parts
+        return self._parts[level]
 
-    def _load(self, level: str, query: str) -> tuple[Array, NDArray[np.float32]]:
-        path, units = self._folder / f"{level}.parquet", self._spine.units(level)
-        table = parquet.columns(path, ["geocode", "value", "standard_error"], self._level(level)[query])
+    def _load(self, part: _Part, query: str) -> tuple[Array, NDArray[np.float32]]:
+        if self._held is None or self._held[0] != (part.path, query):
+            self._held = (part.path, query), part.load(query)
+        return self._held[1]
+
+
+@dataclass(frozen=True)
+class _Part:
+    """One file: the row group of each query, and which unit of the level each of its rows is of, ``(rows,)``."""
+
+    path: Path
+    groups: Mapping[str, int]
+    codes: Codes
+    unit: NDArray[np.int64]
+
+    @staticmethod
+    def of(path: Path, spine: Spine, level: str) -> _Part:
+        groups = range(parquet.opened(path).num_row_groups)
+        names = [parquet.columns(path, ["query_name"], g)["query_name"].unique().to_pylist() for g in groups]
+        if not names or any(len(n) != 1 for n in names):
+            raise ReleaseError(
+                "a row group has estimates of several queries, or there is none", where=path, remedy=LOST
+            )
+        codes = texts.codes(parquet.columns(path, ["geocode"], 0)["geocode"])
+        unit = spine.find(level, codes)
+        if (unit < 0).any():
+            raise ReleaseError(f"the estimates are not those of the units of {level!r}", where=path, remedy=LOST)
+        return _Part(path, {n[0]: g for g, n in enumerate(names)}, codes, unit)
+
+    def load(self, query: str) -> tuple[Array, NDArray[np.float32]]:
+        """Estimates and standard errors, ``(rows, answers)``."""
+        if query not in self.groups:
+            raise ReleaseError(f"there are no estimates of {query!r}", where=self.path, remedy=LOST)
+        table, units = (
+            parquet.columns(self.path, ["geocode", "value", "standard_error"], self.groups[query]),
+            len(self.unit),
+        )
         value, error = (table[c].combine_chunks().flatten().to_numpy() for c in ("value", "standard_error"))
-        codes = texts.codes(table["geocode"])
-        if (
-            not np.array_equal(codes, self._spine.codes[self._spine.index(level)])
-            or len({len(value), len(error), len(value) // units * units}) > 1
-        ):
-            raise ReleaseError(f"the estimates of {query!r} are not those of the units of {level!r}", where=path)
+        same = np.array_equal(texts.codes(table["geocode"]), self.codes)
+        if not same or len({len(value), len(error), len(value) // units * units}) > 1:
+            raise ReleaseError(f"the estimates of {query!r} are not those of the units of the others", where=self.path,
+                               remedy=LOST)  # fmt: skip
         return value.reshape(units, -1), error.reshape(units, -1)

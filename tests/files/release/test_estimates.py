@@ -1,5 +1,7 @@
 """Unbiased estimates: what is read is what was written, and only that."""
 
+from itertools import combinations, product
+
 import numpy as np
 import pytest
 
@@ -33,6 +35,56 @@ def test_estimates_of_other_units_are_refused(tmp_path):
     other = Spine(SPINE.levels, (np.array(["s"]), np.array(["c1", "c2", "c4"])), SPINE.parent)
     with pytest.raises(ReleaseError, match="not those of the units"):
         EstimateReader(tmp_path, other).read("C", "sex", 0, 3)
-    (tmp_path / "S.parquet").write_bytes(b"PAR1")
+    (tmp_path / "S.parquet").mkdir()
+    (tmp_path / "S.parquet" / "part-00000.parquet").write_bytes(b"PAR1")
     with pytest.raises(ReleaseError, match="not a readable Parquet file"):
         EstimateReader(tmp_path, SPINE).queries("S")
+
+
+def given(spine, shift=0.0):
+    """Estimates that tell the unit by its code."""
+    unit = shift + WHOLE.find("C", spine.codes[1])
+    return [
+        (TOY.query(q), unit[:, None] + np.linspace(0, 0.5, n), unit[:, None] + np.ones(n))
+        for q, n in (("total", 1), ("sex", 2))
+    ]
+
+
+WHOLE = Spine(
+    ("S", "C"), (np.array(["s"]), np.array([f"c{i}" for i in range(6)])), (np.zeros(1, int), np.zeros(6, int))
+)
+
+
+@pytest.fixture
+def cut(tmp_path):
+    """Two shards, whose units lie among each other, as on an optimised spine."""
+    for shard, units in ((1, [0, 1, 4]), (2, [2, 3, 5])):
+        spine = WHOLE.restricted("C", np.array(units))
+        write(tmp_path, "C", TOY, spine, given(spine), shard)
+    return tmp_path
+
+
+def test_the_whole_is_that_of_its_shards(cut):
+    reader = EstimateReader(cut, WHOLE)
+    assert reader.queries("C") == ("total", "sex")
+    for (query, value, error), (start, stop) in product(given(WHOLE), combinations(range(7), 2)):
+        got = reader.read("C", query.name, start, stop)
+        assert np.array_equal(got[0], value[start:stop])
+        assert np.array_equal(got[1], error[start:stop].astype(np.float32))
+    second = WHOLE.restricted("C", np.array([2, 3, 5]))
+    (cut / "C.parquet" / "part-00001.parquet").write_bytes(b"")
+    assert EstimateReader(cut, second, shard=2).read("C", "total", 1, 3)[0].tolist() == [[3.0], [5.0]]
+
+
+def test_parts_that_do_not_make_up_the_level_are_refused(cut):
+    first, second = (cut / "C.parquet" / f"part-0000{i}.parquet" for i in (1, 2))
+    spine = WHOLE.restricted("C", np.array([2, 3, 5]))
+    for damage, word in (
+        (second.unlink, "not those of the units of 'C'"),
+        (lambda: second.write_bytes(first.read_bytes()), "not those of the units of 'C'"),
+        (lambda: write(cut, "C", TOY, spine, given(spine)[:1], 2), "no estimates of 'sex'"),
+        (lambda: write(cut, "C", TOY, spine, [(TOY.query("sex"), np.zeros((3, 1)), np.ones((3, 1)))], 2), "other numbers"),
+    ):  # fmt: skip
+        damage()
+        with pytest.raises(ReleaseError, match=word):
+            EstimateReader(cut, WHOLE).read("C", "sex", 0, 6)
