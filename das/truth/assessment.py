@@ -46,16 +46,23 @@ class Assessed(Closed):
 
 
 @dataclass(frozen=True, repr=False)
+class Measured(Closed):
+    """What was measured of a universe, over ``spine``: the true counts of that, and what is held against them."""
+
+    spine: Spine
+    truth: TrueHistograms
+    against: Published
+
+
+@dataclass(frozen=True, repr=False)
 class Compared(Closed):
-    """One universe in a piece: ``truth`` and ``published`` by level of the published spine; what was measured over ``spine``,
-    with the true counts of that, ``known``. ``whole`` is all that was counted, anywhere; ``tables``, those to compare."""
+    """One universe in a piece: ``truth`` and ``published`` by level of the published spine; what was measured, or ``None`` where
+    nothing was, as in a shard without a building. ``whole`` is all that was counted, anywhere; ``tables``, those to compare."""
 
     universe: Universe
-    spine: Spine
-    known: TrueHistograms
-    measured: Published
     truth: TrueHistograms
     published: Mapping[str, Histogram]
+    measured: Measured | None
     whole: Whole
     tables: Sequence[Table]
 
@@ -73,17 +80,20 @@ class Piece(Closed):
 
 def tally(piece: Piece) -> Tallies:
     """What is counted of a piece. What is held at once is a slice of units with about 4 million answers."""
-    found, level = [], piece.levels[-1]
-    for u in piece.universes:
-        queries = tally_queries(u.known, u.measured, u.spine, u.universe.schema, piece.levels)
-        tables = tally_tables(u.truth, u.published, piece.levels, u.tables, u.whole, piece.areas)
-        found.append(UniverseTallies(u.universe.name, tuple(queries), tables))
+    level = piece.levels[-1]
     odd = impossible(
         {u.universe.name: u.truth[level].open(REASON) for u in piece.universes},
         {u.universe.name: u.published[level] for u in piece.universes},
         [u.universe for u in piece.universes], level,
     ) if piece.lowest else []  # fmt: skip
-    return Tallies(tuple(found), tuple(odd))
+    return Tallies(tuple(_tally(u, piece) for u in piece.universes), tuple(odd))
+
+
+def _tally(u: Compared, piece: Piece) -> UniverseTallies:
+    m, schema = u.measured, u.universe.schema
+    queries = () if m is None else tuple(tally_queries(m.truth, m.against, m.spine, schema, piece.levels))
+    tables = tally_tables(u.truth, u.published, piece.levels, u.tables, u.whole, piece.areas)
+    return UniverseTallies(u.universe.name, queries, tables)
 
 
 def write(
@@ -130,11 +140,9 @@ def _compared(universe: Universe, said: Opened, run: Assessed) -> Compared:
     truth, published, root = run.truth[name], run.published[name], run.spine.levels[0]
     known, counts = over_tree(tree, truth, published)
     queries = {level: source.queries(level) for level in tree.spine.levels}
-    measured = Published(source, counts, queries, _estimates(said.folder, universe, tree.spine))
-    whole = Whole(truth[root], published[root])
-    return Compared(
-        universe, tree.spine, known, measured, truth, published, whole, tables_of(universe, said.assigned(name))
-    )
+    against = Published(source, counts, queries, _estimates(said.folder, universe, tree.spine))
+    return Compared(universe, truth, published, Measured(tree.spine, known, against),
+                    Whole(truth[root], published[root]), tables_of(universe, said.assigned(name)))  # fmt: skip
 
 
 def over_tree(

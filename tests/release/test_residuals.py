@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from das.model.histogram import Histogram
-from das.model.kinds import PERSONS
+from das.model.kinds import HOUSING, PERSONS
 from das.model.measurement import Measurement, Measurements
 from das.model.schema import Attribute, Schema
 from das.model.universe import Universe
-from das.release.residuals import misfits, residual_sums
+from das.release.residuals import ResidualSums, merged, misfits, residual_sums
 
 SCHEMA = Schema("mine", (Attribute("a", tuple("abcde")), Attribute("b", tuple("uvwxyz"))), (), (), None)
 UNIVERSE = Universe(PERSONS, SCHEMA)
@@ -50,3 +50,24 @@ def test_errors_as_large_as_the_noise_raise_no_alarm(units: int) -> None:
 def test_units_that_were_not_measured_do_not_count() -> None:
     assert not listed(50, 0.0, 4, unmeasured=20)
     assert not listed(5, 0.0, 5, unmeasured=5)
+
+
+def test_sums_of_parts_are_those_of_the_whole() -> None:
+    """With variances of powers of 2 all sums are exact; those of a universe follow each other."""
+    random = np.random.default_rng(6)
+    counts = random.integers(0, 4, (30, SCHEMA.cells))
+    unit, cell = np.nonzero(counts)
+    published = Histogram.of(30, SCHEMA.cells, unit, cell, counts[unit, cell])
+    noisy = {q: published.answer(SCHEMA.query(q)) + random.integers(-9, 10) for q in ("a", "detailed")}
+    variance = random.choice([4.0, 16.0, np.inf], 30)
+    other = Universe(HOUSING, SCHEMA)
+
+    def sums(universe: Universe, start: int, stop: int) -> list[ResidualSums]:
+        here = [Measurement("L", q, 0, values[start:stop], variance[start:stop]) for q, values in noisy.items()]
+        return residual_sums(universe, Measurements.of(here), {"L": published.rows(start, stop)})
+
+    whole = sums(UNIVERSE, 0, 30) + sums(other, 0, 30)
+    parts = [s for a, b in ((0, 7), (7, 8), (8, 30)) for u in (UNIVERSE, other) for s in sums(u, a, b)]
+    assert merged(parts) == whole
+    off = (noisy["a"] - published.answer(SCHEMA.query("a")))[np.isfinite(variance)]
+    assert (whole[0].answers, whole[0].squares) == (off.size, int((off**2).sum()))
