@@ -1,6 +1,6 @@
 """A simulated nation of 2020: 51 redistricting files with as many counties, tracts, block groups and blocks as there are.
 
-State and county totals are the public ones (:mod:`das.files.simulators.totals`); everything below a county is made up. One zip a
+State totals are the public ones, and county totals follow them (:mod:`das.files.simulators.totals`); everything below is made up. One zip a
 state, each by itself: a function of seed, share and state, whoever makes it and in whatever order. A file that is there,
 and was made with the same arguments, is kept.
 """

@@ -108,7 +108,10 @@ def _dwellings(rng: np.random.Generator, county: _County) -> tuple[Ints, Ints]:
     n, land = len(county), np.flatnonzero(~county.water)
     land = land if len(land) else np.arange(n)
     shuffled = land[np.argsort(rng.random(len(land)), kind="stable")]
-    empty, full = np.split(shuffled, [min(int(EMPTY * len(land)), len(land) - 1)])
+    homes = max(
+        1, min(len(land) - int(EMPTY * len(land)), county.occupied)
+    )  # blocks that have some: no more than there are
+    full, empty = np.split(shuffled, [homes])
     lived_in = np.zeros(n, dtype=bool)
     lived_in[full] = True
     weight = skewed(rng, n, _BLOCK_SIZE) * lived_in
@@ -133,7 +136,7 @@ def _homes(rng: np.random.Generator, county: _County, residents: Ints, empty: In
         rng, min(county.occupied, int(residents.sum())) - int(lived_in.sum()), np.maximum(residents - 1.0, 0)
     )
     weight = skewed(rng, len(county), 0.8) * occupied
-    weight[empty[: len(empty) // 30]] = 3.0
+    weight[empty[: len(empty) // 30]] = 12.0
     return np.stack([occupied, _shared(rng, county.units - int(occupied.sum()), weight)])
 
 

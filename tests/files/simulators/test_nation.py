@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from das.errors import InputError
 from das.files.readers import pl94_2020
 from das.files.simulators import census_2020, nation, totals
+from das.files.simulators.nation_people import draw_people
 from das.files.simulators.nation_places import draw_state
 from das.files.simulators.people import generator
 from das.geography import aian
@@ -186,7 +187,7 @@ def test_a_share_is_a_share_of_every_state(share: float) -> None:
 
 
 @pytest.mark.parametrize("usps", ["AK", "HI", "OK", "NE", "WV"])
-def test_the_places_of_small_shares_are_sound(usps: str) -> None:
+def test_places_and_people_of_small_shares_are_sound(usps: str) -> None:
     state = next(s for s in NATION if s.usps == usps)
     for share in (0.001, 0.01):
         of = totals.totals(state, share)
@@ -198,6 +199,14 @@ def test_the_places_of_small_shares_are_sound(usps: str) -> None:
         assert len(np.unique(np.stack([at.county, at.tract_code, at.block_code]), axis=1).T) == of.blocks
         codes = np.char.zfill(at.aian_code.astype(str), 4).astype("S4")
         aian.branches(codes, codes)  # are codes of areas
+        people = draw_people((3,), at, of)
+        assert np.array_equal(np.bincount(at.county, people.quarters.sum(axis=0)), of.persons)
+        assert np.array_equal(np.bincount(people.block, people.number, len(at)), people.quarters.sum(axis=0))
+        assert np.array_equal(people.quarters[1:].sum(), of.quarters.sum())
+        assert people.homes.sum() == of.units.sum()
+        assert np.array_equal(people.homes[0] > 0, people.quarters[0] > 0)
+        assert (people.homes[0] <= people.quarters[0]).all()
+        assert (people.quarters[:, at.water] == 0).all()
 
 
 @given(
