@@ -28,8 +28,10 @@ from das.model.mechanisms import DISCRETE_GAUSSIAN
 from das.model.schema import Schema
 from das.model.solution import Certificate
 from das.model.spine import Spine
+from das.release.post import open_release
 from tests.estimate.cut import Cut, Tree
 from tests.estimate.world import PLAIN, SMALL, World, random_spine, random_world
+from tests.worlds import Worlds
 
 QUERIES = {"small": ("total", "home", "age * race", "detailed"), "plain": ("total", "race", "detailed")}
 KINDS = ("nothing", "buildings", "totals above", "totals", "queries", "joint")  #: of what is known
@@ -202,3 +204,34 @@ def test_what_is_published_is_of_all_units_of_one_level_and_is_not_mended(monkey
     monkeypatch.setattr(descent, "mend", lambda *given: (given[3], Certificate(mended=1, moved=2)))
     with pytest.raises(InfeasibleError, match="the units below cannot hold what is published above them"):
         walk({level: truth})
+
+
+@pytest.mark.parametrize(("universe", "informed"), [("persons", True), ("persons", False), ("housing", False)])
+def test_so_are_those_of_an_optimised_spine(worlds: Worlds, universe: str, informed: bool) -> None:
+    """From the files of a release of three states in two branches each, whose totals are known together, with bounds on
+    dwellings; and of housing units, whose totals are known of every block. A county in two branches is in one shard."""
+    opened = open_release(worlds.run("run.seed=1", "geography.spine=optimized", data="three thousand") / "release")
+    (u,) = (u for u in opened.after.universes if u.name == universe)
+    tree, reader, bounds = opened.tree(u), opened.source(u), opened.bounds(u)
+    source = Measurements.of(
+        reader.read(level, q, 0, tree.spine.units(level)) for level in tree.spine.levels for q in reader.queries(level)
+    )
+    total = u.schema.query("total")
+    known = Invariants(
+        bounds["Block"].limits if universe == "persons" else None,
+        tuple((level, total, b.total[:, None]) for level, b in bounds.items() if b.total is not None),
+        next(((level, b.joint) for level, b in bounds.items() if b.joint is not None), None),
+    )  # fmt: skip
+    county = tree.within("County", opened.spine)
+    units = [np.flatnonzero(county % 4 == i) for i in range(4)]
+    cut = Cut(Tree(tree.spine, source, known, u, tree.measured), "County", units)
+    assert all(cut.whole.bounds[level] == b for level, b in bounds.items())
+    method = Passes(u.passes)
+    cut.walk(method, informed=informed).is_bit_by_bit(cut.whole.walk(method, informed=informed))
+    if (
+        universe == "persons" and not informed
+    ):  # what is seen comes in another order: the prior differs in its last digits
+        found, whole = (x.walk(method, informed=False, housing_prior=True) for x in (cut, cut.whole))
+        assert found.prior is not None
+        assert found.prior.queries == whole.prior.queries
+        assert all(found.histograms[level].same_as(h) for level, h in whole.histograms.items())
