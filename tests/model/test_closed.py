@@ -28,7 +28,7 @@ PACKAGE = Path(das.__file__).parent
 HOLD_THE_TRUTH = ("model/error_rows.py", "model/histogram.py", "model/records.py", "model/answers.py",
                   "evaluate/accuracy.py", "evaluate/bias.py", "evaluate/errors.py", "evaluate/impossible.py",
                   "evaluate/spread.py", "evaluate/tables.py", "evaluate/tallies.py", "risk/score.py", "risk/exposure.py", "report/worst.py",
-                  "truth/preparation.py", "truth/assessment.py", "arrays/counting.py")  # fmt: skip
+                  "truth/prepared.py", "truth/assessment.py", "arrays/counting.py")  # fmt: skip
 PUBLIC = {"Source", "DifferenceRow", "Published", "_Level", "Outlook"}
 #: Names in the annotation of a field that make its class one that holds the truth.
 TRUTH = ("ErrorRow", "TableRow", "ImpossibleRow", "Comparison", "SweepRow", "SummaryRow", "PairedRow", "TwoErrorsRow",
