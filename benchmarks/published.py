@@ -26,7 +26,7 @@ def noisy(spec: RunSpec, prepared: Prepared, seed: int) -> Measurements:
     ledger, source = Ledger(u.plan.cost, paths=u.plan.paths), entropy.seeded(seed)
     return Measurements.of(
         m for level, h in prepared.measured[u.name].items()
-        for m in measure(h, level, u.name, u.schema, tree, u.plan, source.of(level), ledger)
+        for m in measure(h, level, u.name, u.schema, tree, u.plan, source, ledger)
     )  # fmt: skip
 
 

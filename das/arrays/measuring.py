@@ -65,7 +65,7 @@ def measure(
     drawn: list[Measurement] = []
     for level in spine.levels:
         if plan.at(level):
-            drawn += measured(truth.levels[level], level, PERSONS.name, schema, MeasuredSpine.of(spine), plan, source.of(f"{PERSONS.folder}/{level}"), ledger)  # fmt: skip
+            drawn += measured(truth.levels[level], level, PERSONS.name, schema, MeasuredSpine.of(spine), plan, source, ledger)  # fmt: skip
     if ledger.cost != plan.cost:
         raise PrivacyError(f"the ledger says {ledger.cost}, the plan {plan.cost}", where="measure")
     return Noisy(schema, Measurements.of(map(_as_published, drawn)), known, plan, ledger.events, source.private, spine)

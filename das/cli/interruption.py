@@ -11,7 +11,7 @@ from pathlib import Path
 
 from das.errors import ReleaseError, UserError
 from das.files.run.ledger import LedgerFile
-from das.files.run.run_directory import RunDirectory
+from das.files.run.run_directory import RunDirectory, is_private
 
 
 class Terminated(BaseException):
@@ -61,16 +61,19 @@ def resumable(out: Path, command: Sequence[object]) -> Iterator[None]:
 
 def _how_to_resume(directory: RunDirectory, command: Sequence[object]) -> str:
     try:
-        attempts = LedgerFile(directory.ledger).attempts()
+        entries = LedgerFile(directory.ledger).entries
     except ReleaseError as error:
         return str(error)
     again = shlex.join(map(str, (*command, "--resume")))
     if (directory.root / "runs").is_dir():
         return f"runs that are finished, and what others have measured, are kept; to go on: {again}"
-    if not any(a.events for a in attempts):
+    if not any(a.events for a in entries.attempts):
         return "nothing was measured: no budget is spent"
-    if not any(a.digest is None and a.events for a in attempts):
+    missing = [a for a in entries.last().values() if a.events and not entries.whole(a.stage)]
+    if not missing:
         return f"what was measured is kept; to go on: {again}"
+    if all(a.key for a in missing) and (directory.noise_key.exists() or not is_private(directory.root)):
+        return f"what was measured is kept, and what was being drawn is drawn again, the same: it costs nothing; to go on: {again}"
     return (
         "what was being drawn is spent; to go on, and measure it again (the privacy statement then names both "
         f"spendings): {again} --accept-spent"

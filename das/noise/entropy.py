@@ -1,24 +1,73 @@
-"""Sources of random bits.
+r"""Sources of random bits, and noise that is the same when it is drawn again.
 
-``system()`` is the source of every private run: AES-256 in counter mode under a key from the operating
-system, which is a pseudo-random generator at memory speed; the guarantee of a release made with it is
-computational differential privacy, as with any cryptographic generator (the kernel's own included).
-The key is fresh in each process, renewed after a fork and after every 2^36 bytes (the birthday bound of
-128-bit blocks, 2^64 blocks, is far away), and never stored or logged.
+Computers fail, and what failed is done again: engines repeat tasks, also finished ones, and a worker that was thought dead goes
+on. Fresh noise in a repetition is a second draw and costs a second time. *Keyed* noise, the default of a run, is a function of a
+run key and of what is measured, so that a repetition is the same draw.
 
-``seeded(n)`` repeats itself, and whatever is made with it is marked as not private.
+**Construction.** Let :math:`K` be 32 bytes of the operating system, drawn once. A chunk (some units of one level that are
+measured together) with the label :math:`\ell` (:class:`das.noise.label.ChunkLabel`) takes its bits from AES-256 in counter mode, from
+counter 0, under the key
+
+.. math:: K_\ell = \mathrm{HMAC\text{-}SHA256}_K(\texttt{key}, \ell),
+
+and is known in the ledger by the first half of :math:`\mathrm{HMAC\text{-}SHA256}_K(\texttt{mark}, \ell)`. The label names the scheme,
+the universe, the level, how many times it is drawn, the first and the last code of the units, the digest of the plan (everything
+that decides what is drawn, and in which order), the version of the sampler, and the digest of the true counts. Its encoding is
+injective: each field stands behind its length, and their number is fixed.
+
+**What the adversary sees** is the release of one run: the noisy answers of all chunks, and their marks; not :math:`K`.
+
+*Claim.* No efficient adversary tells the release from one whose bits are all independent and uniform, with marks that are
+independent and uniform too. So it has the guarantee of the plan, computationally (HMAC-SHA256 taken for a pseudo-random
+function, AES-256 in counter mode for a pseudo-random generator).
+
+*Proof.* Fix the records. The labels of a run are then fixed, too, and differ from one another: two chunks differ in universe,
+level or units. Put a uniformly random function in the place of :math:`\mathrm{HMAC}_K`: the adversary's advantage changes by that
+against the pseudo-random function. Its values at different inputs (``key`` and ``mark`` make two of each label) are independent
+and uniform: each chunk has a key of its own, of which nothing else is shown, and each key is used for one stream. Put uniform bits in
+the place of each stream: it changes by the number of chunks times the advantage against the generator. What is left is the plan's
+mechanism with ideal bits and marks that tell nothing. For neighbouring records the same holds, so both are as hard to tell from
+each other as their ideals, plus twice that. ∎ (That the labels depend on the records is no matter: it was for fixed records that the
+streams were seen to be ideal.)
+
+*A replay costs nothing.* Bits and marks are functions of :math:`(K, \ell)`, and the numbers a function of the bits and of the truth
+that is in :math:`\ell`. However often a chunk is measured, by whomever, whatever of it was lost or seen, there is one answer: the
+adversary's view is that of one draw. No assumption about failures is needed; they may well depend on what was drawn.
+
+*Why the truth is in the label.* Two different truths under one noise differ by exactly the difference of the truths: it would be
+published without noise. With its digest in the label another truth has an unrelated stream. For the same reason the *plan* is
+in it (another query, another class of units, another parameter read from the same bits), and the *version of the sampler*: two
+samplers that read the same bits otherwise would publish two functions of them.
+
+*A second, different truth is a second draw.* Its stream is unrelated, so both together cost what two draws cost, and are
+counted so. That it is a second draw is itself in the label (``draw``): else chunks in which both truths agree would have equal
+answers, and show, without noise, where the truths differ. So draws that are counted apart share nothing, and a draw that
+is counted once is one.
+
+**Other sources.** ``system()`` keeps nothing: AES-256 in counter mode under a key that is fresh in each process, renewed after a
+fork and after every 2^36 bytes (the birthday bound of 128-bit blocks, 2^64 blocks, is far away), and never stored or logged.
+``kernel()`` asks the operating system for every byte. Either draws anew whenever it is asked: a chunk that was lost and is
+measured again is a second draw, of cost :math:`\rho \max_p a_p` where part :math:`p` was drawn :math:`a_p` times
+(:mod:`das.truth.bookkeeping`). ``seeded(n)`` is keyed by a run key that follows from ``n``, which is public: it repeats itself, and
+whatever is made with it is marked as not private.
 """
 
 from __future__ import annotations
 
 import hashlib
+import hmac
 import os
+from typing import NoReturn
 
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from numpy.typing import NDArray
 
+from das.noise.label import ChunkLabel, encoded
+
 _RENEW = 1 << 36  # bytes under one key
+_KEY_BYTES = 32
+_MARK_BYTES = 16  # enough that two draws do not have one by chance
 
 
 class Entropy:
@@ -31,11 +80,22 @@ class Entropy:
         """``n`` independent uniform bytes."""
         raise NotImplementedError
 
-    def of(self, stage: str) -> Entropy:
-        """The source for one stage of a run. A seeded run draws each stage from a stream of its own, so that
-        it repeats itself whatever was done before; a private source has nothing to repeat."""
-        del stage
+    def chunk(self, label: ChunkLabel) -> Entropy:
+        """The source of one chunk's noise. A source that keeps nothing goes on with its own bits."""
+        del label
         return self
+
+    def mark(self, label: ChunkLabel) -> str:
+        """What the ledger calls the stream of a chunk: equal where it is drawn again, different in any other draw. Nobody
+        learns anything of the noise from it."""
+        del label
+        return os.urandom(_MARK_BYTES).hex()
+
+    @property
+    def key_mark(self) -> str | None:
+        """The name of the run key, by which a ledger and a key are known to belong together; none where there is no key, and
+        nothing can be drawn again."""
+        return None
 
     def uint16(self, n: int) -> NDArray[np.uint16]:
         return np.frombuffer(self.bytes(2 * n), dtype=np.uint16)
@@ -83,20 +143,76 @@ class _Kernel(Entropy):
         return os.urandom(n)
 
 
-class _Seeded(_AesCtr):
-    private = False
+class _ChunkStream(_AesCtr):
+    """The stream of one chunk."""
 
-    def __init__(self, seed: int, stage: str) -> None:
-        self.name = f"seed {seed} (NOT PRIVATE)"
-        self._seed = seed
-        super().__init__(hashlib.sha256(f"das seeded entropy {seed} {stage}".encode()).digest())
+    def __init__(self, key: bytes, source: Entropy) -> None:
+        self.name, self.private, self._left = source.name, source.private, _RENEW
+        super().__init__(key)
 
-    def of(self, stage: str) -> Entropy:
-        return _Seeded(self._seed, stage)
+    def bytes(self, n: int) -> bytes:
+        self._left -= n
+        if self._left < 0:  # a chunk is of some megabytes
+            raise OverflowError(f"more than {_RENEW} bytes for one chunk")
+        return super().bytes(n)
+
+
+def _derived(run_key: bytes, purpose: bytes, label: bytes) -> bytes:
+    """The pseudo-random function; ``purpose`` keeps what is published apart from what is a key."""
+    return hmac.digest(run_key, encoded(purpose, label), "sha256")
+
+
+class _Keyed(Entropy):
+    name, private = "AES-256-CTR, for each chunk keyed by HMAC-SHA256 under a run key of the operating system", True
+
+    def __init__(self, key: bytes) -> None:
+        if len(key) != _KEY_BYTES:
+            raise ValueError(f"a run key has {_KEY_BYTES} bytes")
+        self._key = key
+
+    def bytes(self, n: int) -> bytes:
+        raise TypeError("a keyed source has bits for chunks alone: ask it for that of a label")
+
+    def chunk(self, label: ChunkLabel) -> Entropy:
+        return _ChunkStream(_derived(self._key, b"key", label.encoded()), self)
+
+    def mark(self, label: ChunkLabel) -> str:
+        return _derived(self._key, b"mark", label.encoded())[:_MARK_BYTES].hex()
+
+    @property
+    def key_mark(self) -> str:
+        return _derived(self._key, b"run key", b"")[:_MARK_BYTES].hex()
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a run key is in no pickle, and in no task")
+
+
+class _Seeded(_Keyed):
+    """Of chunks it is keyed; beside them it has a stream of its own."""
+
+    def __init__(self, seed: int) -> None:
+        self.name, self.private = stated("", seed)
+        super().__init__(hashlib.sha256(f"das seeded run key {seed}".encode()).digest())
+        self._own = _AesCtr(hashlib.sha256(f"das seeded entropy {seed} ".encode()).digest())
+
+    def bytes(self, n: int) -> bytes:
+        return self._own.bytes(n)
+
+
+def stated(kind: str, seed: int | None) -> tuple[str, bool]:
+    """What a statement says of ``run.entropy`` and ``run.seed``: the name of the source, and whether it is private."""
+    if seed is not None:
+        return f"seed {seed} (NOT PRIVATE)", False
+    return {"keyed": _Keyed.name, "forgetful": _System.name, "kernel": _Kernel.name}[kind], True
+
+
+def keyed(key: bytes) -> Entropy:
+    """That of a run whose key is ``key``: it has bits for chunks alone, the same whenever they are asked for."""
+    return _Keyed(key)
 
 
 def system() -> Entropy:
-    """The default: AES-256-CTR keyed from the operating system."""
+    """AES-256-CTR keyed from the operating system, afresh in every process."""
     return _System()
 
 
@@ -107,4 +223,4 @@ def kernel() -> Entropy:
 
 def seeded(n: int) -> Entropy:
     """Repeatable, for tests: never private."""
-    return _Seeded(n, "")
+    return _Seeded(n)

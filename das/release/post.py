@@ -158,8 +158,8 @@ class Opened:
 
     def events(self, universe: Universe) -> tuple[Event, ...]:
         """The draws of a universe in the ledger; none where another publisher measured."""
-        attempts = LedgerFile(self.folder / "ledger.jsonl").attempts()
-        return tuple(e for a in attempts if a.universe == universe.name for e in a.events)
+        entries = LedgerFile(self.folder / "ledger.jsonl").entries
+        return tuple(e for a in entries.attempts if a.universe == universe.name for e in a.events)
 
     def _check_constraints(self, universe: Universe, found: Mapping[str, Mapping[str, object]]) -> None:
         """The constraints that the privacy statement lists are those of the files."""

@@ -6,7 +6,7 @@ statement says is computed again by :mod:`das.release.verify`, not believed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
 from typing import TypeVar
@@ -16,17 +16,17 @@ from das.accounting.document import NAME, PAGE, Stated
 from das.files import atomic
 from das.files.release import statement
 from das.files.run import run_directory
-from das.files.run.ledger import Attempt, digests
+from das.files.run.ledger import digests
 from das.report.privacy import privacy_page
 from das.version import __version__
 
 S = TypeVar("S", bound=Stated)
 
 
-def seal(release: Path, said: S, name: str, attempts: Iterable[Attempt] = ()) -> S:
+def seal(release: Path, said: S, name: str, known: Mapping[str, str] | None = None) -> S:
     """Write the statement ``said`` and its page, with the digests of all that is there now; returns it as written.
-    Measurements that are among ``attempts`` are not read again."""
-    whole = said.sealed(digests(release, attempts), software())
+    Files whose digest is ``known``, by their paths, are not read again."""
+    whole = said.sealed(digests(release, known), software())
     atomic.write_text(release / PAGE, page(whole, name))
     whole = whole.sealed({**whole.digests, PAGE: run_directory.file_digest(release / PAGE)}, whole.software)
     whole = whole.sealed({**whole.digests, NAME: own_digest(whole)}, whole.software)

@@ -48,8 +48,10 @@ class Run(Part):
     """Names the run, its default folder and its outputs."""
     seed: int | None = Field(default=None, ge=0, strict=True)
     """Makes the run repeatable **and not private**; every output says so. Absent: private."""
-    entropy: Literal["system", "kernel"] = "system"
-    """Random bits: AES-256 under a key of the operating system, or the operating system for every byte (slow)."""
+    entropy: Literal["keyed", "forgetful", "kernel"] = "keyed"
+    """Random bits: AES-256 keyed by what is measured under a run key, which is kept until all is measured, so that what is measured again
+    is the same draw; or under a key that is never stored; or the operating system for every byte (slow). With the last two, what was being
+    drawn when a run stopped is spent."""
 
     @property
     def private(self) -> bool:

@@ -11,6 +11,11 @@ sensitivity of 2 covers. Costs of queries and levels add up along the path of un
 the dearest path is the ledger's total (:mod:`das.model.budget`), which never exceeds the budget; an event is in the
 ledger before its first draw.
 
+Noise is drawn chunk by chunk: a chunk is a batch of units (:meth:`das.model.spine.Spine.batches`), and takes its bits from a source
+of its own, by a label that says what is measured (:mod:`das.noise.entropy`). So :func:`draw` is a function of the truth, the
+tree, the plan and the run key: whoever calls it, and however often, its numbers are the same. What is paid for is
+settled before, of the whole level at once (:func:`events`); a tree that is drawn may be a part of it.
+
 Units of a level may be measured differently: which unit is of which class is read off the tree, which is public. A unit
 has the noise of its own class alone, and one whose class has no draws is not measured: it has no value, and an infinite
 variance.
@@ -18,7 +23,9 @@ variance.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import hashlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,9 +37,21 @@ from das.model.histogram import Histogram
 from das.model.ledger import Event, Ledger
 from das.model.measured_spine import MeasuredSpine
 from das.model.measurement import Measurement
+from das.model.query import Query
 from das.model.schema import Schema
 from das.noise.entropy import Entropy
-from das.noise.samplers import SAMPLERS
+from das.noise.label import ChunkLabel, encoded
+from das.noise.samplers import SAMPLERS, VERSION
+
+Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class DrawnChunk:
+    """What was drawn of some units of a level, query by query, and the name of the stream that it was drawn from."""
+
+    mark: str
+    measurements: tuple[Measurement, ...]
 
 
 def measure(
@@ -51,33 +70,118 @@ def measure(
     the first event if the histogram is not one of this level, or the tree has units of a class that is not the plan's:
     what was not drawn is not spent.
     """
+    due = events(level, universe, schema, tree, plan)
+    check_fits(truth, level, universe, schema, tree)
+    for event in due:
+        ledger.append(event)
+    for chunk in draw(truth, level, universe, schema, tree, plan, entropy):
+        yield from chunk.measurements
+
+
+def events(level: str, universe: str, schema: Schema, tree: MeasuredSpine, plan: Plan) -> tuple[Event, ...]:
+    """What measuring a level of a whole tree draws, to be in the ledger before any of it is drawn.
+
+    Raises :class:`PrivacyError` if the tree has units of a class that is not the plan's, and :class:`SpecError` for noise
+    that cannot be drawn.
+    """
     classes = tree.classes(level)
     known = plan.classes(level)
     if strange := [c for c in classes if known and c not in known]:
         raise PrivacyError(f"the plan has no class {strange[0]!r}, of which units of the tree are",
                            where=f"{universe}, {level}")  # fmt: skip
     draws = [d for d in plan.at(level) if d.unit_class in classes]
-    queries = {d.query: schema.query(d.query) for d in draws}
-    units = tree.spine.units(level)
-    histogram = truth.open("to add noise to it")
-    if histogram.units != units or histogram.cells != schema.cells:  # before anything is paid for
-        raise PrivacyError("the histogram is not one of this level and schema", where=f"{universe}, {level}")
     for d in draws:
         SAMPLERS[d.mechanism.name].refuse(d.parameter)
-    for d in draws:
-        ledger.append(Event.of(d, universe, int(classes[d.unit_class].sum()), queries[d.query].answers))
+    return tuple(Event.of(d, universe, int(classes[d.unit_class].sum()), schema.query(d.query).answers) for d in draws)
+
+
+def check_fits(truth: Confidential[Histogram], level: str, universe: str, schema: Schema, tree: MeasuredSpine) -> None:
+    """Raises :class:`PrivacyError` where the histogram is not one of the level: before anything is paid for."""
+    h = truth.open("to see whether it is one of the level")
+    if h.units != tree.spine.units(level) or h.cells != schema.cells:
+        raise PrivacyError("the histogram is not one of this level and schema", where=f"{universe}, {level}")
+
+
+def draw(
+    truth: Confidential[Histogram],
+    level: str,
+    universe: str,
+    schema: Schema,
+    tree: MeasuredSpine,
+    plan: Plan,
+    entropy: Entropy,
+    number: int = 1,
+) -> Iterator[DrawnChunk]:
+    """The chunks of one level of a tree, which may be a part of a larger one; nothing of this is paid for here. ``number``:
+    how often the level is drawn, this time included (:class:`das.noise.label.ChunkLabel`).
+
+    Raises :class:`PrivacyError` before the first draw if the histogram is not one of this level.
+    """
+    check_fits(truth, level, universe, schema, tree)
+    histogram, classes = truth.open("to add noise to it"), tree.classes(level)
+    draws = [d for d in plan.at(level) if d.unit_class in classes]
+    queries = {d.query: schema.query(d.query) for d in draws}
+    codes = tree.spine.codes[tree.spine.index(level)]
     for start, stop in tree.spine.batches(level, sum(q.answers for q in queries.values()) or 1):
         rows = histogram.rows(start, stop)
-        for name, query in queries.items():
-            values, variance = rows.answer(query), np.full(stop - start, np.inf)
-            kept = np.zeros(stop - start, dtype=bool)
-            for d in (d for d in draws if d.query == name):
-                here = np.flatnonzero(classes[d.unit_class][start:stop])
+        here = [(d, classes[d.unit_class][start:stop]) for d in draws]
+        label = ChunkLabel(
+            universe, level, number, bytes(codes[start]), bytes(codes[stop - 1]), _plan_digest(queries, here), VERSION,
+            _digest(rows),
+        )  # fmt: skip
+        yield DrawnChunk(entropy.mark(label), tuple(_measured(level, start, rows, queries, here, entropy.chunk(label))))
+
+
+def _measured(
+    level: str,
+    start: int,
+    rows: Histogram,
+    queries: Mapping[str, Query],
+    draws: list[tuple[Draw, Mask]],
+    entropy: Entropy,
+) -> Iterator[Measurement]:
+    """The answers of the units ``rows`` to each query in turn; the order of the draws is part of the scheme of the noise
+    (:mod:`das.noise.label`)."""
+    for name, query in queries.items():
+        values, variance = rows.answer(query), np.full(rows.units, np.inf)
+        kept = np.zeros(rows.units, dtype=bool)
+        for d, of_class in draws:
+            if d.query == name:
+                here = np.flatnonzero(of_class)
                 values[here] += _noise(d, len(here) * query.answers, entropy).reshape(len(here), query.answers)
                 variance[here], kept[here] = d.variance, True
-            values[~kept] = 0  # nothing was drawn for these, and nothing is said of them
-            yield Measurement(level, name, start, values, variance)
+        values[~kept] = 0  # nothing was drawn for these, and nothing is said of them
+        yield Measurement(level, name, start, values, variance)
 
 
 def _noise(draw: Draw, size: int, entropy: Entropy) -> NDArray[np.int64]:
     return SAMPLERS[draw.mechanism.name].sample(draw.parameter, size, entropy)
+
+
+def _plan_digest(queries: Mapping[str, Query], draws: list[tuple[Draw, Mask]]) -> bytes:
+    """SHA-256 of all that decides what is drawn for some units, but the truth: of each draw that any of them has, in the order in
+    which they take their bits, what is asked, the noise, and of which units. A query is what it groups, whatever its name
+    stands for elsewhere."""
+    parts: list[bytes] = []
+    for name, query in queries.items():
+        asked = encoded(*(encoded(*g.index) for g in query.groupings))
+        parts += [
+            encoded(name, asked, d.mechanism.name, str(d.parameter), d.unit_class, len(where), np.packbits(where).tobytes())
+            for d, where in draws if d.query == name and where.any()
+        ]  # fmt: skip
+    return hashlib.sha256(encoded(*parts)).digest()
+
+
+def truth_digest(truth: Confidential[Histogram]) -> str:
+    """What tells true counts from any other; as confidential as they are, for whoever guesses them can confirm it."""
+    return _digest(truth.open("to know it again")).hex()
+
+
+def _digest(h: Histogram) -> bytes:
+    """SHA-256 of the number of cells, the row pointers, and the cell and the number of each count, as 64 bits."""
+    total = hashlib.sha256()
+    for values in (np.array([h.cells]), h.indptr, h.cell, h.count):
+        raw = np.ascontiguousarray(values, dtype="<i8")
+        total.update(len(raw).to_bytes(8, "big"))
+        total.update(raw.data)
+    return total.digest()

@@ -1,21 +1,24 @@
 """The measurement of a whole release: every level into its file, in the ledger on disk before its first draw.
 
-This is the part of a run that sees the truth and spends the budget. A run that was interrupted here goes on with
-what its ledger says: levels that were written stand; what was drawn and lost is spent, and is stated.
+This is the part of a run that sees the truth and spends the budget. :class:`das.truth.bookkeeping.Books` are opened, each part is
+measured by :func:`measure_part` and acknowledged, and they are closed. A run that was interrupted goes on with what its
+ledger says: parts that were acknowledged stand, others are measured again. That is the same draw where there is a run key;
+otherwise what was drawn and lost is spent, and is stated.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import hashlib
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from fractions import Fraction
+from pathlib import Path
 
 from das import spec as specification
 from das.accounting.document import OwnStatement
 from das.accounting.statement import Drawn, invariants, statement
 from das.engine import Progress
-from das.errors import PrivacyError, ReleaseError, UserError
+from das.errors import PrivacyError, UserError
 from das.files import atomic
 from das.files.measurements import nmf
 from das.files.release import areas as areas_file
@@ -23,18 +26,22 @@ from das.files.release import measured_spine as tree_file
 from das.files.release import spine as spine_file
 from das.files.release.adoption import adopt
 from das.files.run import run_directory
-from das.files.run.ledger import LedgerFile, folder_digest
+from das.files.run.ledger import LedgerFile, MeasuredPart, StageKey
 from das.files.run.run_directory import RunDirectory
-from das.model.budget import UnitPath, dearest
+from das.model.confidential import Confidential
 from das.model.constraint import summed
-from das.model.ledger import Event, Ledger
+from das.model.histogram import Histogram
 from das.model.measured_spine import MeasuredSpine
+from das.model.measurement import Measurement
 from das.model.not_private import marked
+from das.model.universe import Planned
 from das.noise import entropy
+from das.noise.entropy import Entropy
 from das.release.seal import seal
 from das.spec import RunSpec
 from das.stages import Stages
-from das.truth.measure import measure
+from das.truth.bookkeeping import Books, StagePlan, source_of
+from das.truth.measure import check_fits, draw, events, truth_digest
 from das.truth.prepared import Prepared
 
 
@@ -56,7 +63,8 @@ def begin(spec: RunSpec, prepared: Prepared, directory: RunDirectory, measured: 
     directory.create()
     try:
         taken = {"measured_in": measured.root.name} if measured is not None else {}
-        inputs = marked({"inputs": [asdict(s) for s in prepared.sources]} | taken, spec.run.private)
+        read = {"inputs": [asdict(s) for s in prepared.sources], "truth": digests_of(prepared)}
+        inputs = marked(read | taken, spec.run.private)
         atomic.write_json(directory.inputs, inputs)
         atomic.write_text(directory.release / "spec.toml", specification.dump(spec))
         spine_file.write(directory.release / "spine.parquet", prepared.spine)
@@ -83,13 +91,53 @@ def measure_release(
     """Noisy measurements and their privacy statement, in a folder that has begun; what it has already, stands."""
     spec = spec.on(prepared.trees)
     began = datetime.now(UTC)
-    noise = _entropy(spec)
+    name, private = entropy.stated(spec.run.entropy, spec.run.seed)
     with stages("measure"):
-        events, lost = _measured(spec, prepared, directory, noise, progress, accept_spent)
-    said = statement(spec.terms, Drawn(events, lost), invariants(prepared.constraints), noise.name, noise.private,
-                     prepared.notes, assigned=prepared.assigned)  # fmt: skip
-    privacy = seal(directory.release, said, spec.run.name, LedgerFile(directory.ledger).attempts())
-    return MeasuringRecord(began, noise.name, noise.private, privacy)
+        drawn = _measured(spec, prepared, directory, progress, accept_spent)
+    said = statement(spec.terms, drawn, invariants(prepared.constraints), name, private, prepared.notes,
+                     assigned=prepared.assigned)  # fmt: skip
+    privacy = seal(directory.release, said, spec.run.name, LedgerFile(directory.ledger).entries.files())
+    return MeasuringRecord(began, name, private, privacy)
+
+
+def planned(
+    spec: RunSpec, trees: Mapping[str, MeasuredSpine], shards: Callable[[str], tuple[int, ...]] = lambda _: (0,)
+) -> dict[StageKey, StagePlan]:
+    """What each stage draws, over whole trees; ``spec`` knows them (:meth:`das.spec.RunSpec.on`). ``shards``: those that a level is
+    measured by."""
+    return {
+        (u.name, level): StagePlan(events(level, u.name, u.schema, trees[u.name], u.plan), shards(level))
+        for u in spec.universes for level in trees[u.name].spine.levels
+    }  # fmt: skip
+
+
+def measure_part(
+    u: Planned,
+    level: str,
+    truth: Confidential[Histogram],
+    tree: MeasuredSpine,
+    noise: Entropy,
+    release: Path,
+    *,
+    number: int = 1,
+    shard: int = 0,
+) -> MeasuredPart:
+    """Measure one level of a shard, whose tree and truth these are, and write its files: they are on disk when this returns.
+
+    It is the same whenever and wherever it is done, if ``noise`` is that of a key; ``number`` is how often the level is
+    drawn (:meth:`das.truth.bookkeeping.Books.number`). Its draws are in the ledger before; the part is acknowledged after.
+    """
+    marks, root = hashlib.sha256(), run_directory.nmf_folder(release, u.name)
+
+    def drawn() -> Iterator[Measurement]:
+        for chunk in draw(truth, level, u.name, u.schema, tree, u.plan, noise, number):
+            marks.update(bytes.fromhex(chunk.mark))
+            yield from chunk.measurements
+
+    files = nmf.write(root, level, u.schema, tree.spine, drawn(), shard)
+    return MeasuredPart(
+        u.name, level, shard, marks.hexdigest()[:32], {f"{root.name}/{p}": sha256 for p, sha256 in files.items()}
+    )
 
 
 _REMEDY = "resume with what the run began with, or start another in a new folder"
@@ -111,87 +159,37 @@ def check_configuration(spec: RunSpec, directory: RunDirectory) -> None:
 
 
 def _measured(
-    spec: RunSpec,
-    prepared: Prepared,
-    directory: RunDirectory,
-    noise: entropy.Entropy,
-    progress: Progress,
-    accept_spent: bool,
-) -> tuple[dict[str, tuple[Event, ...]], dict[str, tuple[Event, ...]]]:
+    spec: RunSpec, prepared: Prepared, directory: RunDirectory, progress: Progress, accept_spent: bool
+) -> Drawn:
     """Write the noisy measurements. Returns what was drawn for them, and what was drawn and lost before."""
-    book = LedgerFile(directory.ledger)
-    _check_ledger(book, spec, prepared.trees)
-    kept, lost = _history(book, directory, {u.name: u.plan.paths for u in spec.universes}, accept_spent)
-    events = {}
+    due = planned(spec, prepared.trees)
     for u in spec.universes:
-        before = [e for (universe, _), es in kept.items() for e in es if universe == u.name]
-        ledger, tree = Ledger(u.plan.cost, book.draw, before, u.plan.paths), prepared.trees[u.name]
+        for level, truth in prepared.measured[u.name].items():
+            check_fits(truth, level, u.name, u.schema, prepared.trees[u.name])
+    books = Books.of(spec, due, directory, digests_of(prepared), accept_spent)
+    for u in spec.universes:
+        tree = prepared.trees[u.name]
         progress.stage(f"measure {u.name}", len(prepared.spine))
         for level in prepared.spine.levels:
-            if (u.name, level) not in kept:
-                book.begin(u.name, level, noise.name)
-                noisy = measure(prepared.measured[u.name][level], level, u.name, u.schema, tree, u.plan,
-                                noise.of(f"{u.kind.folder}/{level}"), ledger)  # fmt: skip
-                folder = nmf.write(directory.nmf(u.name), level, u.schema, tree.spine, noisy)
-                book.done(u.name, level, folder_digest(folder))
+            stage, truth = (u.name, level), prepared.measured[u.name][level]
+            books.begin(stage)
+            for shard in books.missing(stage):
+                books.acknowledge([measure_part(u, level, truth, tree, _source(spec, directory), directory.release,
+                                                number=books.number(stage), shard=shard)])  # fmt: skip
             progress.advance()
         known = prepared.constraints[u.name]
         above = () if tree.alike else summed(known, tree.spine)
         nmf.write_constraints(directory.nmf(u.name), u.schema, tree.spine, [*known, *above])
-        if ledger.cost != u.plan.cost:
-            raise PrivacyError(f"the ledger says {ledger.cost}, the plan {u.plan.cost}", where=u.name)
-        events[u.name] = ledger.events
-    return events, lost
+    return books.close()
 
 
-def _entropy(spec: RunSpec) -> entropy.Entropy:
-    """The source that the configuration asks for; a seed makes the run repeatable and not private."""
-    if spec.run.seed is not None:
-        return entropy.seeded(spec.run.seed)
-    return entropy.kernel() if spec.run.entropy == "kernel" else entropy.system()
+def _source(spec: RunSpec, directory: RunDirectory) -> Entropy:
+    source = source_of(spec, directory)
+    if source is None:
+        raise PrivacyError("there is no run key", where=directory.confidential, remedy="resume the run")
+    return source
 
 
-def _history(
-    book: LedgerFile, directory: RunDirectory, paths: Mapping[str, Sequence[UnitPath]], accept_spent: bool
-) -> tuple[dict[tuple[str, str], list[Event]], dict[str, tuple[Event, ...]]]:
-    """From the ledger of an interrupted run: the stages that stand, and the draws that were lost, by universe."""
-    kept: dict[tuple[str, str], list[Event]] = {}
-    lost: dict[str, tuple[Event, ...]] = {}
-    for attempt in book.attempts():
-        folder = directory.nmf(attempt.universe) / f"{attempt.level}.parquet" / "DPQuery"
-        if attempt.digest is None:
-            lost[attempt.universe] = (*lost.get(attempt.universe, ()), *attempt.events)
-        elif folder_digest(folder) == attempt.digest:
-            kept[attempt.universe, attempt.level] = attempt.events
-        else:
-            raise ReleaseError("these measurements are not those that the ledger says were written", where=folder,
-                               remedy="they were altered or lost: start a new run in another folder")  # fmt: skip
-    if any(lost.values()) and not accept_spent:
-        cost = sum((dearest(es, paths[universe]) for universe, es in lost.items()), Fraction(0))
-        where = ", ".join(dict.fromkeys(f"{e.universe} at {e.level}" for es in lost.values() for e in es))
-        raise UserError(f"measuring {where} was interrupted: its budget of {cost} ({float(cost):.4g}) is spent",
-                        where=directory.ledger,
-                        remedy="measure again with --accept-spent (the privacy statement then names both "
-                               "spendings), or give the run up")  # fmt: skip
-    return kept, lost
-
-
-def _check_ledger(book: LedgerFile, spec: RunSpec, trees: Mapping[str, MeasuredSpine]) -> None:
-    """Every draw in the ledger of an interrupted run is one of the plan's; a stage that was done has all, once."""
-    planned = {
-        (u.name, level): [
-            Event.of(d, u.name, int(trees[u.name].classes(level)[d.unit_class].sum()), u.schema.query(d.query).answers)
-            for d in u.plan.at(level)
-        ]
-        for u in spec.universes for level in trees[u.name].spine.levels
-    }  # fmt: skip
-    done = set()
-    for attempt in book.attempts():
-        stage = attempt.universe, attempt.level
-        due = planned.get(stage, [])
-        whole = attempt.digest is not None
-        if attempt.events != (due if whole else due[: len(attempt.events)]) or (whole and stage in done):
-            raise ReleaseError(f"what it says of {stage[0]} at {stage[1]} is not what the plan draws there",
-                               where=book.path, remedy="a ledger that was altered proves nothing: start a new run")  # fmt: skip
-        if whole:
-            done.add(stage)
+def digests_of(prepared: Prepared) -> dict[str, dict[str, str]]:
+    """What tells the true counts that are measured from any other."""
+    return {name: {level: truth_digest(h) for level, h in levels.items()} for name, levels in prepared.measured.items()}

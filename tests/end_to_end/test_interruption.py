@@ -1,7 +1,8 @@
 """A run that is killed while it measures never leads to a release that claims less than was drawn.
 
 A server process imports everything and reads the input once; each attempt is a fork of it that runs the command
-line, writes to a log of its own what it is about to draw, and is killed with SIGKILL at a random moment.
+line, writes to a log of its own what it is about to draw and from which stream, and is killed with SIGKILL at a random
+moment. Keyed noise is drawn again and is the same; of a source that keeps nothing, what was being drawn is lost.
 """
 
 from __future__ import annotations
@@ -22,15 +23,15 @@ import pytest
 from das import pipeline, spec
 from das.errors import ReleaseError, UserError
 from das.files.measurements import nmf
-from das.files.run.ledger import LedgerFile, folder_digest
+from das.files.run.ledger import Entries, LedgerFile, folder_digest
 from das.files.simulators import census_2010 as simulate_2010
 from das.model.ledger import Event
 from das.release import verify
 from das.release.estimating import Outcome
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="no fork on this system")
-KILLS = 50
-LOSSES = 5
+KILLS = {"keyed": 50, "forgetful": 10}
+LOSSES = 5  # of a forgetful source
 
 SERVER = """
 import json, os, signal, sys, time
@@ -41,6 +42,7 @@ from das.accounting import guarantee
 from das.accounting.worst import Found
 from das.cli import main
 from das.engine import Silent
+from das.noise import entropy
 from das.report import privacy
 from das.stages import Stages
 
@@ -50,19 +52,23 @@ pipeline.prepare = lambda *_: prepared
 guarantee.worst_epsilon = lambda found, _: Found(0.0, 0.0, (0,) * len(found))  # epsilon has its own tests; here it is what was drawn that counts
 privacy._curve = lambda _: ""  # nor is it what a page shows, or how good the counts are
 pipeline.assess = lambda spec, *_: {u.name: [] for u in spec.universes}
-real_measure, real_noise, now, log, nap = measuring.measure, measure._noise, [""], [None], [0.0]
+real_draw, real_noise, real_mark, now, log, nap = measuring.draw, measure._noise, entropy._Keyed.mark, ["", ""], [None], [0.0]
 
-def measured(truth, level, universe, *rest):
+def drawn(truth, level, universe, *rest):
     now[0] = universe
-    yield from real_measure(truth, level, universe, *rest)
+    yield from real_draw(truth, level, universe, *rest)
+
+def mark(self, label):
+    now[1] = real_mark(self, label)
+    return now[1]
 
 def noise(draw, size, entropy):
-    os.write(log[0], (json.dumps([now[0], draw.level, draw.query]) + "\\n").encode())
+    os.write(log[0], (json.dumps([now[0], draw.level, draw.query, now[1]]) + "\\n").encode())
     os.fsync(log[0])
     time.sleep(nap[0])
     return real_noise(draw, size, entropy)
 
-measuring.measure, measure._noise = measured, noise
+measuring.draw, measure._noise, entropy._Keyed.mark = drawn, noise, mark
 print("ready", flush=True)
 for line in sys.stdin:
     order = json.loads(line)
@@ -109,7 +115,7 @@ class Runner:
         return int(self._line())
 
     def drawn(self) -> Counter[tuple[str, ...]]:
-        """What attempts have announced that they draw, since the log was last removed."""
+        """What attempts have announced that they draw, since the log was last removed: universe, level, query, stream."""
         lines = self.log.read_bytes().split(b"\n")[:-1] if self.log.exists() else []
         return Counter(tuple(json.loads(line)) for line in lines)
 
@@ -139,45 +145,53 @@ def name(line: Any) -> tuple[str, ...]:
     return line["universe"], line["level"], line["query"]
 
 
+def entries(out: Path) -> Entries:
+    return LedgerFile(out / "release" / "ledger.jsonl").entries
+
+
 def begun(out: Path) -> list[Event]:
-    return [e for a in LedgerFile(out / "release" / "ledger.jsonl").attempts() for e in a.events]
+    return [e for a in entries(out).attempts for e in a.events]
 
 
-def lost(out: Path) -> list[Event]:
-    attempts = LedgerFile(out / "release" / "ledger.jsonl").attempts()
-    return [e for a in attempts if a.digest is None for e in a.events]
+def being_drawn(out: Path) -> list[Event]:
+    """What is spent for nothing when the run cannot be resumed with the same noise, and was not given up before."""
+    told = entries(out)
+    return [e for a in told.last().values() if not told.whole(a.stage) for e in a.events]
 
 
 def plan_cost(config: Path) -> Fraction:
     return sum((u.plan.cost for u in spec.parse(config.read_text(), where="c").universes), Fraction(0))
 
 
-def check_finished(out: Path, runner: Runner, config: Path) -> None:
+def check_finished(out: Path, config: Path) -> None:
     privacy = json.loads((out / "release" / "privacy.json").read_text())
-    spent = sum((e.cost for e in lost(out)), Fraction(0))
+    spent = sum((e.cost for a in entries(out).lost() for e in a.events), Fraction(0))
     assert Fraction(privacy["rho"]["total"]) == plan_cost(config) + spent
     stated = [*privacy["ledger"], *privacy["spent_by_interrupted_attempts"]]
     assert Counter(map(name, stated)) == Counter(map(name, begun(out)))
     assert sum((Fraction(x["rho"]) for x in stated), Fraction(0)) == Fraction(privacy["rho"]["total"])
-    assert runner.drawn() <= Counter(map(name, stated))
     assert len(verify.check(out / "release")) == len(privacy["ledger"])
+    assert not list(out.rglob("*.key"))
+    assert not list(out.rglob(".*.tmp"))
 
 
-def test_fifty_kills(runner: Runner, world: tuple[Path, Path], tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", KILLS)
+def test_many_kills(kind: str, runner: Runner, world: tuple[Path, Path], tmp_path: Path) -> None:
     rng = random.Random(2020)
-    killed = refused = losses = 0
+    killed = losses = resumed = 0
     number = 0
-    while killed < KILLS or (losses < LOSSES and killed < 4 * KILLS):
+    how = ["--set", f"run.entropy={kind}"]
+    while killed < KILLS[kind] or (kind == "forgetful" and losses < LOSSES and killed < 200):
         number += 1
         out, args = tmp_path / f"run{number}", []
         runner.log.unlink(missing_ok=True)
         for _ in range(rng.randint(1, 4)):
-            code = runner(out, *args, after=rng.uniform(0.02, 0.5), nap=0.004)
+            code = runner(out, *how, *args, after=rng.uniform(0.02, 0.5), nap=0.004)
             if code == 0:
                 break  # it was quicker than its killer
             assert code == -9, runner.said.read_text()
             killed += 1
-            assert runner.drawn() <= Counter(map(name, begun(out)))  # never behind
+            assert {d[:3] for d in runner.drawn()} <= set(map(name, begun(out)))  # never behind
             if (out / "release" / "privacy.json").exists():
                 told = json.loads((out / "release" / "privacy.json").read_text())
                 assert Fraction(told["rho"]["total"]) >= sum((e.cost for e in begun(out)), Fraction(0))
@@ -185,22 +199,29 @@ def test_fifty_kills(runner: Runner, world: tuple[Path, Path], tmp_path: Path) -
                 shutil.rmtree(out, ignore_errors=True)  # nothing was drawn, and nothing is to be resumed
                 assert not runner.drawn()
                 continue
-            args = ["--resume", "--accept-spent"]
-        gone = lost(out) if out.exists() and not (out / "manifest.json").exists() else []
-        if gone:
+            args = ["--resume", *(["--accept-spent"] if kind == "forgetful" else [])]
+        gone = being_drawn(out) if out.exists() and not (out / "manifest.json").exists() else []
+        resumed += bool(gone)
+        if gone and kind == "forgetful":
             losses += 1
             before = folder_digest(out)
-            assert runner(out, "--resume") == 2
+            assert runner(out, *how, "--resume") == 2
             message = runner.said.read_text()
             assert all(word in message for e in gone for word in (e.universe, e.level, "--accept-spent")), message
             assert str(sum((e.cost for e in gone), Fraction(0))) in message
             assert folder_digest(out) == before
-            refused += 1
-        assert runner(out, "--resume", *(["--accept-spent"] if gone else [])) == 0, runner.said.read_text()
-        check_finished(out, runner, world[0])
+        again = ["--resume", *(["--accept-spent"] if gone and kind == "forgetful" else [])]
+        assert runner(out, *how, *again) == 0, runner.said.read_text()
+        check_finished(out, world[0])
+        if kind == "keyed":  # each draw has been made from one stream, and each stream is of one draw, however often
+            streams = [d[:3] for d in runner.drawn()]
+            assert len(streams) == len(set(streams)) == len(begun(out))
+            assert not entries(out).lost()
+        else:
+            assert sum((d for d in runner.drawn().values()), 0) <= len(begun(out))
         shutil.rmtree(out)
-    assert losses >= LOSSES  # the test has met what it is for, on a machine of any speed
-    assert refused == losses
+    assert losses >= LOSSES or kind == "keyed"  # the test has met what it is for, on a machine of any speed
+    assert resumed >= 5
 
 
 # --- without a kill: failures at chosen places ----------------------------------------------------------------------
@@ -216,54 +237,107 @@ def go(world: tuple[Path, Path], out: Path, *changes: str, **how: Any) -> Outcom
     return pipeline.run(parsed, out, paths=[how.pop("data", data)], **how)
 
 
-@pytest.fixture
-def interrupted(world: tuple[Path, Path], tmp_path: Path) -> Path:
-    """A seeded run that stopped within the blocks of the first universe, its states among what is done."""
-    out, real = tmp_path / "stopped", nmf.write
+SEED = "run.seed=5"
+FORGETFUL = "run.entropy=forgetful"
 
-    def write(root: Path, level: str, schema: Any, spine: Any, measurements: Any) -> Path:
+
+def stopped(world: tuple[Path, Path], out: Path, *changes: str) -> Path:
+    """A run that stopped within the tracts of the first universe, its states among what is done."""
+    real = nmf.write
+
+    def write(root: Path, level: str, schema: Any, spine: Any, measurements: Any, shard: int) -> dict[str, str]:
         if level == "Tract":
             next(iter(measurements))
             raise Stopped
-        return real(root, level, schema, spine, measurements)
+        return real(root, level, schema, spine, measurements, shard)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(nmf, "write", write)
         with pytest.raises(Stopped):
-            go(world, out, "run.seed=5")
+            go(world, out, *changes)
     return out
+
+
+@pytest.fixture
+def interrupted(world: tuple[Path, Path], tmp_path: Path) -> Path:
+    """A seeded one."""
+    return stopped(world, tmp_path / "stopped", SEED)
 
 
 def measurements(out: Path) -> dict[str, bytes]:
     return {str(p.relative_to(out)): p.read_bytes() for p in sorted((out / "release").glob("nmf*/**/*.parquet")) if p.is_file()}  # fmt: skip
 
 
-def test_a_seeded_run_that_was_interrupted_gives_the_same_measurements(
+def test_a_seeded_run_that_was_interrupted_gives_the_same_measurements_and_loses_nothing(
     world: tuple[Path, Path], interrupted: Path, tmp_path: Path
 ) -> None:
-    with pytest.raises(UserError, match="persons at Tract was interrupted"):
-        go(world, interrupted, "run.seed=5", resume=True)
-    go(world, interrupted, "run.seed=5", resume=True, accept_spent=True)
-    go(world, tmp_path / "whole", "run.seed=5")
+    go(world, interrupted, SEED, resume=True)
+    go(world, tmp_path / "whole", SEED)
     assert measurements(interrupted) == measurements(tmp_path / "whole") != {}
+    ledger = (interrupted / "release" / "ledger.jsonl").read_bytes()
+    assert ledger == (tmp_path / "whole" / "release" / "ledger.jsonl").read_bytes()
     go(world, tmp_path / "other", "run.seed=6")
     assert measurements(tmp_path / "other") != measurements(tmp_path / "whole")
     finished = measurements(interrupted)
-    ledger = (interrupted / "release" / "ledger.jsonl").read_bytes()
-    go(world, interrupted, "run.seed=5", resume=True, accept_spent=True)  # a run that is finished draws nothing
+    go(world, interrupted, SEED, resume=True)  # a run that is finished draws nothing
     assert measurements(interrupted) == finished
     assert (interrupted / "release" / "ledger.jsonl").read_bytes() == ledger
     verify.check(interrupted / "release")
 
 
-def test_a_torn_last_line_is_not_a_draw(world: tuple[Path, Path], interrupted: Path) -> None:
-    path = interrupted / "release" / "ledger.jsonl"
-    whole, events = path.read_bytes(), begun(interrupted)
+def test_a_run_that_was_interrupted_goes_on_at_no_cost(world: tuple[Path, Path], tmp_path: Path) -> None:
+    """Nothing is asked, the statement knows of one draw of everything, and all of it can be verified."""
+    out = stopped(world, tmp_path / "run")
+    assert (out / "confidential" / "noise.key").exists()
+    assert [e.level for e in being_drawn(out)]
+    go(world, out, resume=True)
+    said = verify.statement(out / "release")
+    assert (said.lost, said.total) == ((), plan_cost(world[0]))
+    assert "HMAC-SHA256 under a run key" in said.entropy
+    assert not (out / "confidential" / "noise.key").exists()
+
+
+def test_without_its_key_a_run_loses_what_was_being_drawn(world: tuple[Path, Path], tmp_path: Path) -> None:
+    """Of levels of which everything is measured nothing is lost. What was lost is named, with its cost, before it is spent
+    again; and is in the statement."""
+    out = stopped(world, tmp_path / "run")
+    (out / "confidential" / "noise.key").unlink()
+    gone = being_drawn(out)
+    assert {e.level for e in gone} & {"US", "State", "Tract", "Block"} == {"US", "State", "Tract", "Block"}
+    assert not [e for e in gone if (e.universe, e.level) == ("persons", "State")]
+    cost = sum((e.cost for e in gone), Fraction(0))
+    kept = {k: v for k, v in measurements(out).items() if "nmf/State" in k}
+    with pytest.raises(UserError, match=r"persons at Tract.*the key that it follows from is gone") as caught:
+        go(world, out, resume=True)
+    assert f"its budget of {cost} " in str(caught.value)
+    go(world, out, resume=True, accept_spent=True)
+    said = verify.statement(out / "release")
+    assert said.total == plan_cost(world[0]) + cost
+    assert Counter(map(name, gone)) == Counter((x.universe, x.level, x.query) for x in said.lost)
+    assert {k: v for k, v in measurements(out).items() if k in kept} == kept != {}
+
+
+def test_a_run_that_forgets_loses_the_level_that_was_being_drawn(world: tuple[Path, Path], tmp_path: Path) -> None:
+    out = stopped(world, tmp_path / "run", FORGETFUL)
+    assert not (out / "confidential" / "noise.key").exists()
+    assert {(e.universe, e.level) for e in being_drawn(out)} == {("persons", "Tract")}
+    with pytest.raises(UserError, match=r"persons at Tract was interrupted.*no key of it was kept"):
+        go(world, out, FORGETFUL, resume=True)
+    go(world, out, FORGETFUL, resume=True, accept_spent=True)
+    said = verify.statement(out / "release")
+    assert {(x.universe, x.level) for x in said.lost} == {("persons", "Tract")}
+    assert said.total == plan_cost(world[0]) + sum(x.cost for x in said.lost)
+
+
+def test_a_torn_last_line_is_not_a_draw(world: tuple[Path, Path], tmp_path: Path) -> None:
+    out = stopped(world, tmp_path / "run", FORGETFUL)
+    path = out / "release" / "ledger.jsonl"
+    whole, events = path.read_bytes(), begun(out)
     path.write_bytes(whole + b'{"draw": {"universe": "pers')
-    assert begun(interrupted) == events
-    go(world, interrupted, "run.seed=5", resume=True, accept_spent=True)
+    assert begun(out) == events
+    go(world, out, FORGETFUL, resume=True, accept_spent=True)
     assert path.read_bytes().startswith(whole + b'{"begin"')
-    verify.check(interrupted / "release")
+    verify.check(out / "release")
 
 
 @pytest.mark.parametrize("old,new", [
@@ -277,7 +351,7 @@ def test_an_altered_ledger_is_refused(world: tuple[Path, Path], interrupted: Pat
     lines[at] = lines[at].replace(old, new, 1)
     path.write_text("".join(lines))
     with pytest.raises(ReleaseError, match=r"ledger\.jsonl"):
-        go(world, interrupted, "run.seed=5", resume=True, accept_spent=True)
+        go(world, interrupted, SEED, resume=True)
     assert not (interrupted / "release" / "privacy.json").exists()
 
 
@@ -287,7 +361,7 @@ def test_a_kept_level_must_have_all_its_draws(world: tuple[Path, Path], interrup
     del lines[next(i for i, line in enumerate(lines) if '"draw"' in line)]
     path.write_text("".join(lines))
     with pytest.raises(ReleaseError, match="US"):
-        go(world, interrupted, "run.seed=5", resume=True, accept_spent=True)
+        go(world, interrupted, SEED, resume=True)
 
 
 def test_altered_measurements_are_not_resumed_from(world: tuple[Path, Path], interrupted: Path) -> None:
@@ -296,11 +370,11 @@ def test_altered_measurements_are_not_resumed_from(world: tuple[Path, Path], int
     content[len(content) // 2] ^= 1
     path.write_bytes(content)
     with pytest.raises(ReleaseError, match=r"State\.parquet"):
-        go(world, interrupted, "run.seed=5", resume=True, accept_spent=True)
+        go(world, interrupted, SEED, resume=True)
 
 
 def test_another_configuration_or_input_is_refused(world: tuple[Path, Path], interrupted: Path, tmp_path: Path) -> None:
-    for changes in (("run.seed=6",), ("run.seed=5", "budget.rho=1"), ()):
+    for changes in (("run.seed=6",), (SEED, "budget.rho=1"), ()):
         with pytest.raises(UserError, match="configuration"):
             go(world, interrupted, *changes, resume=True, accept_spent=True)
     simulate_2010.write(tmp_path / "data", seed=2, states=1, persons=1000)

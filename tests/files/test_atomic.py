@@ -81,8 +81,7 @@ WRITERS: dict[str, Callable[[Path, int], object]] = {
     "adoption": adopt,
 }
 #: Folders that appear as one.
-WHOLE = {"measurements": "nmf/State.parquet", "constraints": "nmf/State.parquet/Constraint", "adoption": "nmf",
-         "microdata": "m/persons"}  # fmt: skip
+WHOLE = {"adoption": "nmf", "microdata": "m/persons"}
 
 
 def killed(step: int, work: Callable[[], object]) -> bool:
@@ -130,7 +129,10 @@ def inside(tree: dict[str, bytes], folder: str) -> dict[str, bytes]:
 
 @pytest.mark.filterwarnings("ignore:This process")  # which is multi-threaded, and forks: the child runs one thread
 @pytest.mark.usefixtures("memory")
-@pytest.mark.parametrize(("kind", "before"), [*((k, True) for k in WRITERS), *((k, False) for k in ("text", *WHOLE))])
+@pytest.mark.parametrize(
+    ("kind", "before"),
+    [*((k, True) for k in WRITERS), *((k, False) for k in ("text", "measurements", "constraints", *WHOLE))],
+)
 def test_a_kill_at_any_step_leaves_the_old_or_the_new(kind: str, before: bool, tmp_path: Path) -> None:
     write = WRITERS[kind]
     for n in (1, 2):

@@ -25,7 +25,7 @@ from das.files import atomic
 from das.files.measurements import published_layout
 from das.files.release import statement as privacy_statement
 from das.files.run import run_directory
-from das.files.run.ledger import LedgerFile, digests
+from das.files.run.ledger import LedgerFile, digests, measured_files
 from das.files.simulators import census_1940 as simulate_1940
 from das.files.simulators import census_2010 as simulate_2010
 from das.release import verify
@@ -227,7 +227,11 @@ def test_what_was_lost_is_counted_and_verified(finished: Path, copied: Path) -> 
 
 
 def test_digests_of_the_ledger_are_those_of_the_files(finished: Path) -> None:
-    assert digests(finished) == digests(finished, LedgerFile(finished / "ledger.jsonl").attempts())
+    told = LedgerFile(finished / "ledger.jsonl").entries.files()
+    assert set(told) == set(measured_files(finished)) != set()
+    assert digests(finished) == digests(finished, told)
+    path = next(iter(told))
+    assert digests(finished) != digests(finished, {**told, path: "0" * 64})  # it is not read again
 
 
 # --- measurements of another publisher ---------------------------------------------------------------------------
@@ -389,7 +393,7 @@ def test_ledger_lines_that_are_there_twice(copied: Path, pick: Callable[[list[st
 def test_an_attempt_that_drew_nothing_is_none_of_the_statement_s(copied: Path) -> None:
     path = copied / "ledger.jsonl"
     text = path.read_text(encoding="utf-8")
-    path.write_text(text + text.splitlines()[0] + "\n", encoding="utf-8")
+    path.write_text(text.splitlines()[0] + "\n" + text, encoding="utf-8")
     refused(copied, "ledger.jsonl")
     sealed(copied)
     assert verify.statement(copied).lost == ()
@@ -444,6 +448,6 @@ def test_a_lost_draw_that_is_none_of_the_plan(copied: Path) -> None:
     path = copied / "ledger.jsonl"
     lines = path.read_text().splitlines()
     draw = next(x["draw"] for x in map(json.loads, lines) if "draw" in x) | {"level": "Nowhere"}
-    begin = {"universe": draw["universe"], "level": "Nowhere", "entropy": "somewhere"}
+    begin = {"universe": draw["universe"], "level": "Nowhere", "parts": 0, "entropy": "somewhere"}
     path.write_text("\n".join([json.dumps({"begin": begin}), json.dumps({"draw": draw}), *lines]) + "\n")
     refused(copied, "are not those of the plan")

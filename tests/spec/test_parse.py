@@ -508,9 +508,10 @@ def test_a_prior_of_housing_needs_cells_and_published_buildings() -> None:
         parse(text, where="run.toml", overrides=[housed, "constraints.group_quarters=false"])
 
 
-def test_entropy_is_the_systems_or_the_kernels() -> None:
-    assert parse(BASE, where="run.toml").run.entropy == "system"
-    assert parse(BASE, where="run.toml", overrides=["run.entropy=kernel"]).run.entropy == "kernel"
+def test_entropy_can_be_drawn_again_unless_it_is_told_to_forget() -> None:
+    assert parse(BASE, where="run.toml").run.entropy == "keyed"
+    for kind in ("forgetful", "kernel"):
+        assert parse(BASE, where="run.toml", overrides=[f"run.entropy={kind}"]).run.entropy == kind
     with pytest.raises(SpecError, match=r"run\.entropy"):
         parse(BASE, where="run.toml", overrides=["run.entropy=dice"])
 

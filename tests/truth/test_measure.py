@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
@@ -23,8 +26,10 @@ from das.model.mechanism import Mechanism
 from das.model.mechanisms import DISCRETE_GAUSSIAN, GEOMETRIC, MECHANISMS
 from das.model.schema import PL94, Attribute, Schema
 from das.model.spine import Spine
-from das.noise.entropy import Entropy, seeded, system
-from das.truth.measure import measure
+from das.noise.entropy import Entropy, kernel, keyed, seeded, system
+from das.noise.label import ChunkLabel
+from das.noise.samplers import SAMPLERS, VERSION
+from das.truth.measure import DrawnChunk, draw, measure
 from tests.oracles import chi_square_p, gaussian_pmf, laplace_pmf, tally
 
 BLOCKS = 3000
@@ -166,12 +171,173 @@ def test_two_runs_never_share_noise() -> None:
     assert abs(correlation(seeded(1), seeded(2))) < 5 / np.sqrt(BLOCKS * SCHEMA.cells)
 
 
-def test_a_source_goes_on_from_level_to_level() -> None:
-    """Two levels measured with one source do not repeat each other's bits."""
-    source = seeded(5)
+@pytest.mark.parametrize("source", [system(), kernel()])
+def test_a_source_that_keeps_nothing_goes_on(source: Entropy) -> None:
+    """What is measured twice with it has two noises."""
     first = noise_of(run(plan(), source), "detailed")
     second = noise_of(run(plan(), source), "detailed")
     assert abs(np.corrcoef(first.ravel(), second.ravel())[0, 1]) < 5 / np.sqrt(first.size)
+
+
+# --- noise that is drawn again ---------------------------------------------------------------------------------
+
+#: Twelve places of three towns, in several chunks: a batch holds no more than 200 values.
+PLACES = Spine(
+    ("US", "Town", "Place"),
+    (np.array(["0"]), np.array(["a", "b", "c"]), np.array([f"{t}{i}" for t in "abc" for i in range(4)])),
+    (np.zeros(1, int), np.zeros(3, int), np.repeat(np.arange(3), 4)),
+)
+PEOPLE = Histogram.of(12, SCHEMA.cells, np.arange(12), np.arange(12), np.arange(1, 13))
+KEY = bytes(range(32))
+
+
+def places_plan(queries: Mapping[str, int], rho: Fraction = HALF) -> Plan:
+    """``queries`` with their shares."""
+    shares = Allocation(
+        {"Place": Fraction(1)}, {"Place": {q: Fraction(n, sum(queries.values())) for q, n in queries.items()}}
+    )
+    return Plan.of(rho, DISCRETE_GAUSSIAN, Neighbours.BOUNDED, shares)
+
+
+PLACES_PLAN = places_plan({"age": 1, "sex": 1})
+
+
+@pytest.fixture
+def chunked(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[DrawnChunk]]:
+    """Chunks of what is measured of the places; everything but the truth and the key can be given otherwise."""
+    real = Spine.batches
+    monkeypatch.setattr(Spine, "batches", lambda self, level, answers: real(self, level, answers, 4 * 22))
+
+    def made(h: Histogram = PEOPLE, tree: MeasuredSpine | Spine = PLACES, plan: Plan = PLACES_PLAN, key: bytes = KEY,
+             schema: Schema = SCHEMA, universe: str = "persons", number: int = 1) -> list[DrawnChunk]:  # fmt: skip
+        tree = MeasuredSpine.of(tree) if isinstance(tree, Spine) else tree
+        return list(draw(Confidential(h), tree.spine.levels[-1], universe, schema, tree, plan, keyed(key), number))
+
+    return made
+
+
+def chunk_noise(chunk: DrawnChunk, h: Histogram = PEOPLE, schema: Schema = SCHEMA) -> list[list[int]]:
+    return [
+        (m.values - h.rows(m.start, m.start + len(m.values)).answer(schema.query(m.query))).ravel().tolist()
+        for m in chunk.measurements
+    ]
+
+
+def test_what_is_measured_again_is_the_same_chunk_by_chunk(chunked: Callable[..., list[DrawnChunk]]) -> None:
+    first, again = chunked(), chunked()
+    assert [[m.start for m in c.measurements] for c in first] == [[0, 0], [4, 4], [8, 8]]
+    assert [c.mark for c in first] == [c.mark for c in again]
+    assert len({c.mark for c in first}) == 3
+    for a, b in zip(first, again, strict=True):
+        for m, n in zip(a.measurements, b.measurements, strict=True):
+            np.testing.assert_array_equal(m.values, n.values)
+    noises = [chunk_noise(c) for c in first]
+    assert len({str(n) for n in noises}) == 3
+
+
+def test_a_chunk_does_not_depend_on_what_else_is_measured(chunked: Callable[..., list[DrawnChunk]]) -> None:
+    """The towns one by one, each in a tree of its own."""
+    whole = chunked()
+    for i, chunk in enumerate(whole):
+        alone = Spine(PLACES.levels, (PLACES.codes[0], PLACES.codes[1][i : i + 1], PLACES.codes[2][4 * i : 4 * i + 4]),
+                      (np.zeros(1, int), np.zeros(1, int), np.zeros(4, int)))  # fmt: skip
+        (one,) = chunked(PEOPLE.rows(4 * i, 4 * i + 4), alone)
+        assert one.mark == chunk.mark
+        assert chunk_noise(one, PEOPLE.rows(4 * i, 4 * i + 4)) == chunk_noise(chunk)
+
+
+def renamed(spine: Spine, unit: int, code: str) -> Spine:
+    codes = spine.geocodes("Place").copy()
+    codes[unit] = code
+    return Spine(spine.levels, (*spine.codes[:-1], codes), spine.parent)
+
+
+ONE_MORE = Histogram.of(
+    12, SCHEMA.cells, np.array([*range(12), 5]), np.array([*range(12), 5]), np.array([*range(1, 13), 1])
+)
+#: The same age groups, at other ages: the query keeps its name and its number of answers.
+MOVED = Schema("s", (SCHEMA.attributes[1], SCHEMA.attributes[0]))
+DEARER = places_plan({"age": 1, "sex": 1}, 2 * HALF)
+
+
+@pytest.mark.parametrize(("what", "changed"), [
+    ({"h": ONE_MORE}, [False, True, False]),  # one person more, in one chunk
+    ({"universe": "others"}, [True] * 3),
+    ({"number": 2}, [True] * 3),
+    ({"key": KEY[::-1]}, [True] * 3),
+    ({"plan": DEARER}, [True] * 3),
+    ({"plan": places_plan({"age": 2, "sex": 1})}, [True] * 3),
+    ({"plan": places_plan({"sex": 1, "age": 1})}, [True] * 3),
+    ({"schema": MOVED}, [True] * 3),
+    ({"tree": renamed(PLACES, 4, "b-")}, [False, True, False]),
+    ({"tree": renamed(PLACES, 11, "c9")}, [False, False, True]),
+])  # fmt: skip
+def test_whatever_decides_the_draw_makes_another_of_it(
+    chunked: Callable[..., list[DrawnChunk]], what: dict[str, Any], changed: list[bool]
+) -> None:
+    """Two numbers that were drawn of two things have nothing in common: not one draw of the noise is shared but by chance."""
+    before, after = chunked(), chunked(**what)
+    assert [a.mark != b.mark for a, b in zip(before, after, strict=True)] == changed
+    for a, b, differs in zip(before, after, changed, strict=True):
+        x, y = chunk_noise(a), chunk_noise(b, what.get("h", PEOPLE), what.get("schema", SCHEMA))
+        assert (x != y) is differs
+
+
+def test_the_classes_of_units_and_the_version_of_the_sampler_are_in_the_label(
+    chunked: Callable[..., list[DrawnChunk]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Places of two classes with the same noise: which is of which makes another draw."""
+    p = places_plan({"age": 1})
+    (d,) = p.draws
+    both = Plan(p.neighbours, (replace(d, unit_class="x"), replace(d, unit_class="y")),
+                tuple((("Place", c),) for c in "xy"))  # fmt: skip
+
+    class Classed(MeasuredSpine):
+        mask = np.arange(12) % 2 == 0
+
+        def classes(self, level: str) -> Mapping[str, NDArray[np.bool_]]:
+            return {"x": self.mask, "y": ~self.mask}
+
+    tree = Classed(PLACES, np.arange(12))
+    one = chunked(tree=tree, plan=both)
+    Classed.mask = np.arange(12) != 6
+    other = chunked(tree=tree, plan=both)
+    assert [a.mark != b.mark for a, b in zip(one, other, strict=True)] == [True] * 3
+    monkeypatch.setattr("das.truth.measure.VERSION", "another")
+    assert not {c.mark for c in chunked(tree=tree, plan=both)} & {c.mark for c in other}
+
+
+def test_two_truths_under_one_key_do_not_show_their_difference() -> None:
+    """One person more in one of 3,000 blocks: the noise of one truth tells nothing of that of the other. (Were the
+    truth not in the label, the difference of both would be that one person, without noise.)"""
+    more = Histogram.of(
+        BLOCKS, SCHEMA.cells, np.append(TRUTH.unit, 7), np.append(TRUTH.cell, 3), np.append(TRUTH.count, 1)
+    )
+
+    def noise(h: Histogram) -> NDArray[np.int64]:
+        p = plan()
+        found = measure(
+            Confidential(h), "Block", "persons", SCHEMA, MeasuredSpine.of(TREE), p, keyed(b"k" * 32), Ledger(p.cost)
+        )
+        return next(m.values for m in found if m.query == "detailed") - h.answer(SCHEMA.query("detailed"))
+
+    one, other = noise(TRUTH), noise(more)
+    assert np.array_equal(one, noise(TRUTH))
+    assert abs(np.corrcoef(one.ravel(), other.ravel())[0, 1]) < 5 / np.sqrt(one.size)
+    scale = plan().at("Block")[0].parameter
+    assert gaussian_p(one, scale) > 1e-3
+    assert gaussian_p(other - one, 2 * scale) > 1e-3  # that of a sum of two, wherever nobody was added
+
+
+def test_what_the_samplers_make_of_given_bits_is_this_version() -> None:
+    """A change of the numbers is a change of :data:`das.noise.samplers.VERSION`: else one run could publish two functions of the
+    same bits."""
+    label = ChunkLabel("u", "L", 1, b"a", b"b", b"", VERSION, b"")
+    made = hashlib.sha256()
+    for parameter in (Fraction(1, 3), Fraction(7, 2), Fraction(1000), Fraction(10**8), Fraction(10**8 + 1)):
+        for sampler in SAMPLERS.values():
+            made.update(sampler.sample(parameter, 300, keyed(KEY).chunk(label)).astype("<i8").tobytes())
+    assert (VERSION, made.hexdigest()[:16]) == ("1", "1af9a2fdaad5d15d")
 
 
 def test_batches_cover_a_level_that_does_not_fit_one() -> None:

@@ -1,14 +1,16 @@
 """Noisy measurement files: Parquet in the layout of the Bureau's 2020 publication.
 
-``<root>/<Level>.parquet/{DPQuery,Constraint}[/State=<code>]/part-*.parquet``, one row for each unit and
-query (or constraint). Columns: ``geocode``; ``query_name`` (``<query>_dpq``, ``<name>_con``); one string
+``<root>/<Level>.parquet/DPQuery[/State=<code>]/part-<shard>-<batch>.parquet``, one row for each unit and query, and
+``.../Constraint[/State=<code>]/part-<shard>.parquet``, one for each unit and constraint. Columns: ``geocode``; ``query_name`` (``<query>_dpq``, ``<name>_con``); one string
 column for each attribute, holding ``*`` (summed out), ``detailed``, or the name of a grouping;
 ``query_shape`` and ``value`` (lists of integers, C order); ``variance`` (float32) or ``sign``.
 
 A unit that is not measured, by any query, has no row in ``DPQuery``, and a level without a measured unit no such folder;
 constraints are given of all units.
 
-A part holds one batch of units, with row groups of one query each, so that one query of one level is read
+Each part appears whole or not at all, and says of itself what it is: who knows which there must be (a ledger) knows what is
+missing. It may be written several times, and by several processes at once, if they write the same. It is of one shard
+(:mod:`das.model.shards`; 0 is the trunk, or all of a tree without any), and holds one batch of units, with row groups of one query each, so that one query of one level is read
 without touching the others. Values are dictionary-encoded: 129 to 256 different ones take a byte each, which zstd
 packs to within a tenth of their entropy; fewer or more take seven bits or nine, which nothing packs. So a query's
 rows are cut into two or four row groups where that brings the number of values into this range.
@@ -16,6 +18,7 @@ rows are cut into two or four row groups where that brings the number of values 
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -45,37 +48,34 @@ _LEAST = np.finfo(np.float32).tiny
 _ONE_PAGE = 1 << 28
 
 
-def write(root: Path, level: str, schema: Schema, spine: Spine, measurements: Iterable[Measurement]) -> Path:
-    """Write all measurements of a level as they come, of the units that are measured; the level
-    appears whole or not at all. Returns the folder that holds them and nothing else, and is not there if there are none."""
-    final = root / f"{level}.parquet"
+def write(
+    root: Path, level: str, schema: Schema, spine: Spine, measurements: Iterable[Measurement], shard: int = 0
+) -> dict[str, str]:
+    """Write all measurements of a level of a shard as they come, of the units that are measured; ``spine`` is that of the
+    shard. Returns SHA-256 of each part, by its path from ``root``."""
     partition, geocodes = _partition(spine, level), texts.column(spine.codes[spine.index(level)])
-    with atomic.folder(final) as draft:
-        for number, batch in enumerate(_batches(measurements)):
-            measured = np.any([np.isfinite(m.variance) for m in batch], axis=0)
-            for where, a, b in _runs(partition, batch[0].start, len(batch[0].values)):
-                unit = a + np.flatnonzero(measured[a:b])
-                if len(unit):
-                    folder = draft / "DPQuery" / where
-                    folder.mkdir(parents=True, exist_ok=True)
-                    tables = [_rows(m, unit, schema.query(m.query), schema, geocodes) for m in batch]
-                    _write_part(folder / f"part-{number:05d}.parquet", tables)
-    if not any(final.iterdir()):
-        final.rmdir()
-    return final / "DPQuery"
+    out = {}
+    for number, batch in enumerate(_batches(measurements)):
+        measured = np.any([np.isfinite(m.variance) for m in batch], axis=0)
+        for where, a, b in _runs(partition, batch[0].start, len(batch[0].values)):
+            unit = a + np.flatnonzero(measured[a:b])
+            if len(unit):
+                path = Path(f"{level}.parquet", "DPQuery", where, f"part-{shard:05d}-{number:05d}.parquet")
+                tables = [_rows(m, unit, schema.query(m.query), schema, geocodes) for m in batch]
+                out[path.as_posix()] = _write_part(root / path, tables)
+    return out
 
 
-def write_constraints(root: Path, schema: Schema, spine: Spine, constraints: Sequence[Constraint]) -> None:
-    """Add the constraint rows of the levels they stand at."""
+def write_constraints(
+    root: Path, schema: Schema, spine: Spine, constraints: Sequence[Constraint], shard: int = 0
+) -> None:
+    """Add the constraint rows of the levels they stand at, of the units of a shard."""
     for level in dict.fromkeys(c.level for c in constraints):
         partition, geocodes = _partition(spine, level), texts.column(spine.codes[spine.index(level)])
         here = [c for c in constraints if c.level == level]
-        with atomic.folder(root / f"{level}.parquet" / "Constraint") as draft:
-            for where, a, b in _runs(partition, 0, spine.units(level)):
-                folder = draft / where
-                folder.mkdir(parents=True, exist_ok=True)
-                tables = [_constraint_rows(c, a, b, schema.query(c.query), schema, geocodes) for c in here]
-                _write_part(folder / "part-00000.parquet", tables)
+        for where, a, b in _runs(partition, 0, spine.units(level)):
+            tables = [_constraint_rows(c, a, b, schema.query(c.query), schema, geocodes) for c in here]
+            _write_part(root / f"{level}.parquet" / "Constraint" / where / f"part-{shard:05d}.parquet", tables)
 
 
 def _batches(measurements: Iterable[Measurement]) -> Iterator[list[Measurement]]:
@@ -145,13 +145,15 @@ def _lists(values: NDArray[np.generic]) -> pa.ListArray:
     return pa.ListArray.from_arrays(pa.array(offsets), pa.array(values.ravel()))
 
 
-def _write_part(path: Path, tables: Sequence[pa.Table]) -> None:
+def _write_part(path: Path, tables: Sequence[pa.Table]) -> str:
+    """Some megabytes, made in memory. Returns their SHA-256."""
     wide = any(t.schema.field("value").type.value_type == pa.int64() for t in tables)
     if wide:
         tables = [t.set_column(t.schema.get_field_index("value"), "value", t["value"].cast(pa.list_(pa.int64())))
                   for t in tables]  # fmt: skip
+    sink = pa.BufferOutputStream()
     with pq.ParquetWriter(
-        path,
+        sink,
         tables[0].schema,
         compression="zstd",
         use_dictionary=["value.list.element"],  # the other columns hardly change: zstd alone is smaller
@@ -161,6 +163,9 @@ def _write_part(path: Path, tables: Sequence[pa.Table]) -> None:
     ) as writer:
         for t in tables:
             writer.write_table(t, row_group_size=_rows_of_a_group(t))
+    data = sink.getvalue().to_pybytes()
+    atomic.write_bytes(path, data)
+    return hashlib.sha256(data).hexdigest()
 
 
 def _rows_of_a_group(table: pa.Table) -> int:

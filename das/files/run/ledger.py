@@ -1,10 +1,18 @@
 """The ledger on disk: what was drawn, written before it is drawn.
 
-``ledger.jsonl``, one JSON object a line, only ever appended to and forced to disk (fsync) before the next
-step: ``begin`` a stage (one level of one universe), then every ``draw`` of it, *then* the noise is drawn and
-its file written, then ``done`` with the digest of what was written. So at any moment, whatever kills the
-process, the draws in the file are at least those that were made. A last line that was cut off is dropped:
-the step that it announced had not begun.
+``ledger.jsonl``, one JSON object a line, only ever appended to and forced to disk (fsync) before the next step:
+
+* ``begin``: a stage begins, which is one level of one universe. ``parts`` says how many it is made of, ``entropy`` from which source,
+  and ``key`` the name of the run key that the noise follows from, where there is one that can draw it again. ``anew`` says
+  that what was measured of the stage before does not stand.
+* ``draw``: one for every draw of the stage. Only when all of them are on disk is any noise of it drawn.
+* ``part``: the part of a stage that is of one shard (:mod:`das.model.shards`) is measured, and its files are on disk, with these
+  digests. ``stream`` tells draws apart: equal in a replay, different in any other (:mod:`das.noise.entropy`).
+* ``done``, the last: every stage has all its parts.
+
+So at any moment, whatever kills the process, the draws in the file are at least those that were made. A stage that begins once
+is drawn once, however often its parts are measured; one that begins again has been drawn again. A last line that was
+cut off is dropped: the step that it announced had not begun.
 """
 
 from __future__ import annotations
@@ -12,55 +20,113 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from das.accounting.document import NAME, PAGE
-from das.errors import ReleaseError
+from das.errors import PrivacyError, ReleaseError
 from das.files import atomic
-from das.files.run.run_directory import file_digest, nmf_folder
+from das.files.run.run_directory import file_digest
 from das.model.budget import ALL
 from das.model.ledger import Event
 from das.model.mechanisms import MECHANISMS
 
+#: A level of a universe.
+StageKey = tuple[str, str]
 
-@dataclass
-class Attempt:
-    """One time that a stage was measured. ``digest`` is that of its files, ``None`` if it was interrupted."""
+
+@dataclass(frozen=True)
+class MeasuredPart:
+    """What was measured of a stage for one shard: ``files`` has the SHA-256 of each file, by its path in the release."""
 
     universe: str
     level: str
+    shard: int
+    stream: str
+    files: Mapping[str, str]
+
+    def __post_init__(self) -> None:
+        if type(self.shard) is not int or self.shard < 0 or not isinstance(self.stream, str):
+            raise ValueError("a part of no shard")
+        if odd := [path for path, sha256 in self.files.items() if len(bytes.fromhex(sha256)) != 32]:
+            raise ValueError(f"no digest of {odd[0]}")
+
+    @property
+    def stage(self) -> StageKey:
+        return self.universe, self.level
+
+
+@dataclass
+class Attempt:
+    """One time that a stage was drawn: of ``parts`` parts, by ``key`` if they can be drawn again."""
+
+    universe: str
+    level: str
+    parts: int
+    key: str | None = None
+    anew: bool = False
     events: list[Event] = field(default_factory=list)
-    digest: str | None = None
+    measured: dict[int, MeasuredPart] = field(default_factory=dict)
+
+    @property
+    def stage(self) -> StageKey:
+        return self.universe, self.level
+
+
+@dataclass
+class Entries:
+    """All that a ledger tells: the attempts at stages, in the order in which they began, and whether it is closed."""
+
+    attempts: list[Attempt] = field(default_factory=list)
+    closed: bool = False
+
+    def last(self) -> dict[StageKey, Attempt]:
+        """Of each stage the attempt that its measurements are of."""
+        return {a.stage: a for a in self.attempts}
+
+    def lost(self) -> list[Attempt]:
+        """Those that were drawn again, wholly or in part: spent."""
+        last = self.last()
+        return [a for a in self.attempts if a is not last[a.stage]]
+
+    def number(self, stage: StageKey) -> int:
+        """How often a stage has begun."""
+        return sum(a.stage == stage for a in self.attempts)
+
+    def standing(self, stage: StageKey) -> dict[int, MeasuredPart]:
+        """The parts of a stage that are measured, by shard, whichever attempt they are from."""
+        out: dict[int, MeasuredPart] = {}
+        for a in (a for a in self.attempts if a.stage == stage):
+            out = (out if not a.anew else {}) | a.measured
+        return out
+
+    def whole(self, stage: StageKey) -> bool:
+        last = self.last().get(stage)
+        return last is not None and len(self.standing(stage)) == last.parts
+
+    def files(self) -> dict[str, str]:
+        """SHA-256 of every file of measurements, by its path in the release."""
+        return {path: sha256 for stage in self.last() for part in self.standing(stage).values()
+                for path, sha256 in part.files.items()}  # fmt: skip
 
 
 class LedgerFile:
+    """One process writes to a ledger, through one of these."""
+
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._begins: dict[str, Any] | None = None
 
-    def begin(self, universe: str, level: str, entropy: str) -> None:
-        """A stage begins; it is written with its first draw, so that one which is refused before leaves nothing.
-        ``entropy`` is the name of the source that the stage draws from."""
-        self._begins = {"begin": {"universe": universe, "level": level, "entropy": entropy}}
-
-    def draw(self, event: Event) -> None:
-        """Record a draw. Returns when it is on disk."""
-        self._begun()
-        self._append({"draw": to_json(event)})
-
-    def done(self, universe: str, level: str, digest: str) -> None:
-        self._begun()
-        self._append({"done": {"universe": universe, "level": level, "digest": digest}})
-
-    def attempts(self) -> list[Attempt]:
-        """All that the file tells, in order. Raises :class:`ReleaseError` where it cannot be understood."""
+    @cached_property
+    def entries(self) -> Entries:
+        """All that the file told when it was first asked, and what was written since. Raises :class:`ReleaseError` where it
+        cannot be understood."""
+        out = Entries()
         if not self.path.exists():
-            return []
-        out: list[Attempt] = []
+            return out
         lines = self.path.read_bytes().split(b"\n")
         for number, line in enumerate(lines[:-1], 1):  # what follows the last newline was cut off
             try:
@@ -73,26 +139,53 @@ class LedgerFile:
                 AttributeError,
                 ZeroDivisionError,
                 RecursionError,
+                PrivacyError,
             ) as error:
                 raise ReleaseError(f"line {number} cannot be understood ({error})", where=self.path,
                                    remedy="a ledger that was altered proves nothing: start a new run") from None  # fmt: skip
         return out
 
-    def _begun(self) -> None:
-        if self._begins is not None:
-            self._append(self._begins)
-            self._begins = None
+    def begin(self, attempt: Attempt, entropy: str) -> None:
+        """A stage begins, with all its draws. Returns when they are on disk. ``entropy`` is the name of the source."""
+        a = attempt
+        said = {"universe": a.universe, "level": a.level, "parts": a.parts, "entropy": entropy}
+        said |= ({} if a.key is None else {"key": a.key}) | ({"anew": True} if a.anew else {})
+        self._append([{"begin": said}, *({"draw": to_json(e)} for e in a.events)])
 
-    def _append(self, value: dict[str, Any]) -> None:
-        new = not self.path.exists()
+    def draw(self, events: Sequence[Event]) -> None:
+        """The rest of the draws of the stage that began last, where writing them down was interrupted."""
+        self._append([{"draw": to_json(e)} for e in events])
+
+    def acknowledge(self, parts: Iterable[MeasuredPart]) -> None:
+        """These parts are measured. Returns when that is on disk; what they name must be already. What was acknowledged
+        before is not written again.
+
+        Raises:
+            PrivacyError: one was measured before with another result.
+        """
+        self._append([
+            {"part": {"universe": p.universe, "level": p.level, "shard": p.shard, "stream": p.stream, "files": dict(p.files)}}
+            for p in parts if not _is_there(self.entries, p)
+        ])  # fmt: skip
+
+    def close(self) -> None:
+        """Nothing will be drawn any more."""
+        self._append([{"done": {}}])
+
+    def _append(self, values: Sequence[Mapping[str, Any]]) -> None:
+        if not values:
+            return
+        entries, new = self.entries, not self.path.exists()
         with self.path.open("ab") as file:
             if not new:
                 _drop_torn_line(self.path, file.fileno())
-            file.write(json.dumps(value).encode() + b"\n")
+            file.write(b"".join(json.dumps(value).encode() + b"\n" for value in values))
             file.flush()
             os.fsync(file.fileno())
         if new:
             atomic.force(self.path.parent)
+        for value in values:
+            _apply(value, entries)
 
 
 def _drop_torn_line(path: Path, descriptor: int) -> None:
@@ -109,21 +202,41 @@ def _drop_torn_line(path: Path, descriptor: int) -> None:
     os.ftruncate(descriptor, whole)
 
 
-def _apply(entry: dict[str, Any], out: list[Attempt]) -> None:
+def _apply(entry: Mapping[str, Any], out: Entries) -> None:
     ((kind, value),) = entry.items()
+    if out.closed:
+        raise ValueError("an entry after the last")
     if kind == "begin":
-        out.append(Attempt(value["universe"], value["level"]))
+        key, anew = value.get("key"), value.get("anew", False)
+        if type(value["parts"]) is not int or value["parts"] < 0 or anew not in (True, False):
+            raise ValueError("a stage of how many parts")
+        out.attempts.append(Attempt(value["universe"], value["level"], value["parts"], key, anew))
     elif kind == "draw":
-        event = from_json(value)
-        if (event.universe, event.level) != (out[-1].universe, out[-1].level) or out[-1].digest is not None:
+        event, now = from_json(value), out.attempts[-1]
+        if (event.universe, event.level) != now.stage or now.measured:
             raise ValueError("a draw outside its stage")
-        out[-1].events.append(event)
+        now.events.append(event)
+    elif kind == "part":
+        part = MeasuredPart(value["universe"], value["level"], value["shard"], value["stream"], dict(value["files"]))
+        _is_there(out, part)
+        out.last()[part.stage].measured[part.shard] = part
     elif kind == "done":
-        if (value["universe"], value["level"]) != (out[-1].universe, out[-1].level) or out[-1].digest is not None:
-            raise ValueError("a stage that ends without having begun")
-        out[-1].digest = value["digest"]
+        out.closed = True
     else:
         raise ValueError(f"unknown entry {kind!r}")
+
+
+def _is_there(entries: Entries, part: MeasuredPart) -> bool:
+    """Whether a part of the last attempt at its stage has been measured before. Raises :class:`PrivacyError` where it has, and
+    was another."""
+    before = entries.last()[part.stage].measured.get(part.shard)
+    if before is not None and before != part:
+        what = "has another stream" if before.stream != part.stream else "has other files"
+        raise PrivacyError(f"{part.universe} at {part.level}, part {part.shard}, was measured twice, and {what} the second "
+                           "time: it is not the draw that is in the ledger", where="ledger",
+                           remedy="publish nothing of this run: what measures is not the same everywhere (its version, its machine, "
+                                  "the truth that it reads), or its noise cannot be drawn again")  # fmt: skip
+    return before is not None
 
 
 def to_json(e: Event) -> dict[str, Any]:
@@ -151,14 +264,19 @@ def from_json(value: dict[str, Any]) -> Event:
     )  # fmt: skip
 
 
-def folder_digest(folder: Path) -> str:
-    """SHA-256 over the names and contents of all files below a folder."""
+def folder_digest(folder: Path, known: Mapping[Path, str] | None = None) -> str:
+    """SHA-256 over the names and contents of all files below a folder; those whose digest is ``known`` are not read."""
     total = hashlib.sha256()
     for path in sorted(p for p in folder.rglob("*") if p.is_file()):
         total.update(str(path.relative_to(folder)).encode() + b"\0")
-        with path.open("rb") as stream:
-            total.update(hashlib.file_digest(stream, "sha256").digest())
+        total.update(bytes.fromhex((known or {}).get(path) or file_digest(path)))
     return total.hexdigest()
+
+
+def measured_files(release: Path) -> dict[str, Path]:
+    """Every file of measurements, by its path in the release."""
+    folders = sorted(release.glob("nmf*/*.parquet/DPQuery"))
+    return {str(p.relative_to(release)): p for folder in folders for p in sorted(folder.rglob("*")) if p.is_file()}
 
 
 def measurements(release: Path) -> dict[str, str]:
@@ -166,16 +284,13 @@ def measurements(release: Path) -> dict[str, str]:
     return {str(p.relative_to(release)): folder_digest(p) for p in sorted(release.glob("nmf*/*.parquet/DPQuery"))}
 
 
-def digests(release: Path, attempts: Iterable[Attempt] = ()) -> dict[str, str]:
+def digests(release: Path, known: Mapping[str, str] | None = None) -> dict[str, str]:
     """SHA-256 of all that a release holds beside its privacy statement: of every folder of measurements and of
-    constraints, and of every other file. Measurements that are among ``attempts`` are not read again."""
-    known = {
-        nmf_folder(release, a.universe) / f"{a.level}.parquet" / "DPQuery": a.digest
-        for a in attempts if a.digest is not None
-    }  # fmt: skip
+    constraints, and of every other file. Files whose digest is ``known``, by their paths, are not read again."""
     folders = sorted(p for kind in ("DPQuery", "Constraint") for p in release.glob(f"nmf*/*.parquet/{kind}"))
     inside = set(folders)
     files = sorted(p for p in release.rglob("*") if p.is_file() and not inside & {*p.parents})
     stated = [p for p in files if p.parent != release or p.name not in (NAME, PAGE)]
-    found = {p: known.get(p) or folder_digest(p) for p in folders} | {p: file_digest(p) for p in stated}
+    told = {release / path: sha256 for path, sha256 in (known or {}).items()}
+    found = {p: folder_digest(p, told) for p in folders} | {p: file_digest(p) for p in stated}
     return {str(p.relative_to(release)): sha256 for p, sha256 in found.items()}

@@ -31,6 +31,7 @@ class RunDirectory:
         self.manifest = self.root / "manifest.json"
         self.ledger = self.release / "ledger.jsonl"
         self.inputs = self.confidential / "inputs.json"
+        self.noise_key = self.confidential / "noise.key"
         self.errors = self.errors_of(PERSONS.name)
         self.report = self.confidential / "report.html"
         self.page = self.release / "report.html"

@@ -39,9 +39,10 @@ def drawn(release: Path) -> tuple[RunSpec, stated.Drawn]:
     spec = spec.on(trees)
     events: dict[str, tuple[Event, ...]] = {u.name: () for u in spec.universes}
     lost: dict[str, tuple[Event, ...]] = {}
-    for a in book.attempts():
-        into = lost if a.digest is None else events
-        into[a.universe] = (*into.get(a.universe, ()), *a.events)
+    entries = book.entries
+    for into, attempts in ((events, entries.last().values()), (lost, entries.lost())):
+        for a in attempts:
+            into[a.universe] = (*into.get(a.universe, ()), *a.events)
     for u in spec.universes:
         planned = [
             Event.of(
@@ -52,6 +53,10 @@ def drawn(release: Path) -> tuple[RunSpec, stated.Drawn]:
         if list(events[u.name]) != planned or not set(lost.get(u.name, ())) <= set(planned):
             raise ReleaseError(f"the draws of {u.name} are not those of the plan in spec.toml", where=book.path,
                                remedy=ALTERED)  # fmt: skip
+    if torn := [stage for stage in entries.last() if not entries.whole(stage)]:
+        raise ReleaseError(f"{torn[0][0]} at {torn[0][1]} has not all its parts", where=book.path, remedy=ALTERED)
+    if not entries.closed:
+        raise ReleaseError("it does not say that everything was measured", where=book.path, remedy=ALTERED)
     return spec, stated.Drawn(events, lost)
 
 
@@ -106,8 +111,7 @@ def _dearest(said: Statement, universe: str, path: Path) -> Fraction:
 
 def _check_ledger(said: Statement, release: Path) -> None:
     """The statement has the draws of ``ledger.jsonl``, no more and no fewer."""
-    attempts = LedgerFile(release / "ledger.jsonl").attempts()
-    events = [e for a in attempts for e in a.events]
+    events = [e for a in LedgerFile(release / "ledger.jsonl").entries.attempts for e in a.events]
     made, here = (
         Counter((d.universe, d.level, d.query, d.cost, d.parameter, d.units, d.answers, d.place) for d in lines)
         for lines in (events, said.every)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from das.accounting.codec import own_digest
@@ -9,7 +10,7 @@ from das.accounting.document import ALTERED, NAME, PAGE, Stated, Statement
 from das.errors import ReleaseError
 from das.files.release import statement as privacy_statement
 from das.files.run import run_directory
-from das.files.run.ledger import LedgerFile, digests
+from das.files.run.ledger import LedgerFile, digests, measured_files
 from das.release.seal import page, software
 from das.release.verify.place import place
 
@@ -27,7 +28,8 @@ def check_seal(release: Path, said: Statement) -> None:
         raise ReleaseError(
             "is a link, and no file of the release", where=links[0], remedy=f"take it away; or {ALTERED}"
         )
-    found = digests(release) | {NAME: own_digest(said)}
+    parts = {name: run_directory.file_digest(path) for name, path in measured_files(release).items()}
+    found = digests(release, parts) | {NAME: own_digest(said)}
     if (release / PAGE).is_file():
         found[PAGE] = run_directory.file_digest(release / PAGE)
     for name in sorted({*said.digests, *found}):
@@ -41,16 +43,19 @@ def check_seal(release: Path, said: Statement) -> None:
         if listed != here:
             raise ReleaseError(f"digests.{name} is {listed}, and computed again {here}",
                                where=place(release / NAME, ("digests", name)), remedy=ALTERED)  # fmt: skip
-    for attempt in LedgerFile(release / "ledger.jsonl").attempts():
-        folder = run_directory.nmf_folder(release, attempt.universe) / f"{attempt.level}.parquet" / "DPQuery"
-        here = found.get(str(folder.relative_to(release)))
-        if attempt.digest is not None and here not in (None, attempt.digest):
-            raise ReleaseError(
-                f"the digest is {here}, and in ledger.jsonl {attempt.digest}", where=folder, remedy=ALTERED
-            )
+    _check_parts(release, parts)
     if not privacy_statement.as_written(release, said):
         raise ReleaseError("says what was stated, but not in the text that das writes", where=release / NAME,
                            remedy=ALTERED)  # fmt: skip
+
+
+def _check_parts(release: Path, here: Mapping[str, str]) -> None:
+    """The files of measurements, with these digests, are those that the ledger says were written."""
+    told = LedgerFile(release / "ledger.jsonl").entries.files()
+    for name in sorted({*told, *here}):
+        if here.get(name) != told.get(name):
+            raise ReleaseError(f"the digest is {here.get(name, 'of no file')}, and in ledger.jsonl {told.get(name, 'there is none')}",
+                               where=release / name, remedy=ALTERED)  # fmt: skip
 
 
 def check_page(release: Path, said: Statement, name: str) -> None:

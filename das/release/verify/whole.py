@@ -68,8 +68,8 @@ def statement(release: Path) -> Statement:
 
 def _check_again(release: Path, spec: RunSpec, made: stated.Drawn, said: Statement) -> None:
     """Every value that follows from ledger, specification and source, and every sentence that follows from them."""
-    source = _source(spec)
-    again = stated.statement(spec.terms, made, said.outside, source.name, source.private, assigned=said.assigned)
+    name, private = entropy.stated(spec.run.entropy, spec.run.seed)
+    again = stated.statement(spec.terms, made, said.outside, name, private, assigned=said.assigned)
     if lost := [x for x in again.says if x not in said.says]:
         raise ReleaseError(f"it does not say: {lost[0]}", where=release / NAME,
                            remedy=f"{ALTERED}; or check it with the version of das that stated it")  # fmt: skip
@@ -77,12 +77,6 @@ def _check_again(release: Path, spec: RunSpec, made: stated.Drawn, said: Stateme
     for at, expected, found in differences(one, other, ()):
         raise ReleaseError(f"{'.'.join(map(str, at))} is {found}, and computed again {expected}",
                            where=place(release / NAME, at), remedy=ALTERED)  # fmt: skip
-
-
-def _source(spec: RunSpec) -> entropy.Entropy:
-    if spec.run.seed is not None:
-        return entropy.seeded(spec.run.seed)
-    return entropy.kernel() if spec.run.entropy == "kernel" else entropy.system()
 
 
 def _check_layout(release: Path, spec: RunSpec) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import pickle
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -74,11 +76,11 @@ def parts(root: Path, level: str = "Block", kind: str = "DPQuery") -> list[Path]
 def test_folders_are_level_kind_and_state(root: Path) -> None:
     """A batch of four blocks with three of one state and one of the next makes a part in each."""
     assert [str(p.relative_to(root)) for p in parts(root)] == [
-        "Block.parquet/DPQuery/State=01/part-00000.parquet",
-        "Block.parquet/DPQuery/State=44/part-00000.parquet",
-        "Block.parquet/DPQuery/State=72/part-00001.parquet",
+        "Block.parquet/DPQuery/State=01/part-00000-00000.parquet",
+        "Block.parquet/DPQuery/State=44/part-00000-00000.parquet",
+        "Block.parquet/DPQuery/State=72/part-00000-00001.parquet",
     ]
-    assert [str(p.relative_to(root)) for p in parts(root, "US")] == ["US.parquet/DPQuery/part-00000.parquet"]
+    assert [str(p.relative_to(root)) for p in parts(root, "US")] == ["US.parquet/DPQuery/part-00000-00000.parquet"]
     assert not list(root.rglob("*.tmp"))
 
 
@@ -181,7 +183,7 @@ def test_a_part_carries_the_files_and_codes_of_its_units_alone(tmp_path: Path) -
     pieces = [Measurement("Block", "total", a, np.arange(a, a + 500)[:, None], np.ones(500)) for a in range(0, n, 500)]
     write(tmp_path, "Block", PL94, spine, pieces)
     part = NmfReader(tmp_path, spine).part("Block", 700, 900)
-    assert [f.path.name for f in part.files] == ["part-00001.parquet"]
+    assert [f.path.name for f in part.files] == ["part-00000-00001.parquet"]
     assert len(pickle.dumps(part)) < 40_000
     assert part.read("Block", "total", 700, 900).values[:, 0].tolist() == list(range(700, 900))
     with pytest.raises(ValueError, match="part of level 'Block'"):
@@ -213,11 +215,11 @@ def test_a_unit_that_is_not_measured_has_no_row_and_is_read_as_nothing(
 ) -> None:
     root, stop = tmp_path_factory.mktemp("nmf"), min(8, start + n)
     which = (mask >> np.arange(8)) & 1 == 1
-    folder = write(root, "Block", PL94, SPINE, without(measured("Block", sizes), which))
+    written = write(root, "Block", PL94, SPINE, without(measured("Block", sizes), which))
     codes = SPINE.geocodes("Block")
     rows = [(r["geocode"], r["query_name"]) for p in parts(root) for r in pq.ParquetFile(p).read().to_pylist()]
     assert sorted(rows) == sorted((c, f"{q}_dpq") for c in codes[which].tolist() for q in QUERIES)
-    assert (folder.is_dir(), (root / "Block.parquet").exists()) == (which.any(), which.any())
+    assert (bool(written), (root / "Block.parquet").exists()) == (which.any(), which.any())
     reader = NmfReader(root, SPINE, {"Block": which}.__getitem__)
     assert reader.queries("Block") == (QUERIES if which.any() else ())
     part = pickle.loads(pickle.dumps(reader.part("Block", start, stop)))
@@ -290,20 +292,42 @@ def test_a_variance_too_small_for_its_column_stays_positive(tmp_path: Path, vari
     assert 0 < got.variance[0] < 1e-30
 
 
-def test_writing_a_level_again_replaces_it_and_a_failure_leaves_none(tmp_path: Path) -> None:
-    write(tmp_path, "US", PL94, SPINE, measured("US"))
-    write(tmp_path, "US", PL94, SPINE, measured("US", queries=("total",)))
-    assert NmfReader(tmp_path, SPINE).queries("US") == ("total",)
+def test_what_is_written_is_told_with_its_digest(root: Path) -> None:
+    told = write(root, "Block", PL94, SPINE, measured("Block", [4, 4]))
+    assert [root / path for path in told] == parts(root)
+    assert list(told.values()) == [hashlib.sha256(p.read_bytes()).hexdigest() for p in parts(root)]
 
+
+def test_a_failure_leaves_whole_parts_and_writing_again_writes_the_same_bytes(tmp_path: Path) -> None:
     def failing() -> object:
         yield from measured("Block", [4, 4])[:5]
         raise RuntimeError("the source has a fault")
 
     with pytest.raises(RuntimeError):
         write(tmp_path, "Block", PL94, SPINE, failing())  # type: ignore[arg-type]
-    assert not (tmp_path / "Block.parquet").exists()
-    write(tmp_path, "Block", PL94, SPINE, measured("Block"))
+    left = {p: p.read_bytes() for p in parts(tmp_path)}
+    assert [p.name for p in left] == ["part-00000-00000.parquet"] * 2
+    assert len([p for p in tmp_path.rglob("*") if p.is_file()]) == 2  # no drafts
+    write(tmp_path, "Block", PL94, SPINE, measured("Block", [4, 4]))
     assert len(parts(tmp_path)) == 3
+    assert {p: p.read_bytes() for p in left} == left
+
+
+def test_parts_of_shards_lie_beside_each_other_and_are_read_as_one(tmp_path: Path) -> None:
+    """Each shard is a tree of its own, which knows nothing of the others."""
+    bound = np.arange(8)[:, None]
+    for shard, (state, a, b) in enumerate([(0, 0, 3), (1, 3, 4), (2, 4, 8)], 1):
+        only = Spine(SPINE.levels, (SPINE.codes[0], SPINE.codes[1][state : state + 1], SPINE.codes[2][a:b]),
+                     (*(np.zeros(1, dtype=np.int64),) * 2, np.zeros(b - a, dtype=np.int64)))  # fmt: skip
+        pieces = [replace(m.rows(a, b), start=0) for m in measured("Block")]
+        write(tmp_path, "Block", PL94, only, pieces, shard)
+        write_constraints(tmp_path, PL94, only, [Constraint("total", "Block", "total", "=", bound[a:b])], shard)
+    assert [p.name for p in parts(tmp_path)] == [f"part-{i:05d}-00000.parquet" for i in (1, 2, 3)]
+    assert [p.name for p in parts(tmp_path, kind="Constraint")] == [f"part-{i:05d}.parquet" for i in (1, 2, 3)]
+    reader = NmfReader(tmp_path, SPINE)
+    for whole in measured("Block"):
+        assert np.array_equal(reader.read("Block", whole.query, 0, 8).values, whole.values)
+    assert np.array_equal(reader.constraints("Block")["total"][1], bound)
 
 
 def test_a_state_whose_code_is_no_name_of_a_folder_stays_inside(tmp_path: Path) -> None:
@@ -385,7 +409,7 @@ def unit_twice(root: Path) -> None:
 
 def part_twice(root: Path) -> None:
     path = parts(root)[0]
-    path.with_name("part-00009.parquet").write_bytes(path.read_bytes())
+    path.with_name("part-00000-00009.parquet").write_bytes(path.read_bytes())
 
 
 def lost_query(root: Path) -> None:

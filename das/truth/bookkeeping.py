@@ -1,0 +1,233 @@
+r"""The books of a measuring: what is drawn is in the ledger before, and what is missing after an interruption is known.
+
+One process keeps them, and draws nothing itself: tasks do (:func:`das.truth.measuring.measure_part`), wherever they run and
+however often.
+
+**What an interruption costs.** A stage is a level of a universe, made of parts that are measured apart. Where the noise of
+its last attempt can be drawn again (the run key is there, and the truth is the one that the run began with), the parts that are
+missing are measured again, and are the same draws: that costs nothing (:mod:`das.noise.entropy`). Otherwise what is measured
+again is drawn again, and the stage begins a second time in the ledger, with all its draws.
+
+*What that costs.* Let part :math:`p` of a stage be drawn :math:`a_p` times, at a cost of :math:`\rho` each. A record in :math:`p` is seen
+:math:`a_p` times. If it is replaced by one in :math:`p`, two answers of each query change in each of these draws: :math:`a_p\rho`. If
+by one in :math:`q`, one answer changes in each draw of either part, which costs half of what two do
+(:mod:`das.model.budget`): :math:`\rho\,(a_p + a_q)/2`. So no more than :math:`\rho \max_p a_p`; added or removed, it costs
+:math:`a_p\rho`. Every part is drawn once at most in every attempt at its stage, so the ledger has the stage
+:math:`\max_p a_p` times at least: each attempt but the last is counted as lost, whole, however many of its parts were drawn again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+
+from das.accounting.statement import Drawn
+from das.errors import PrivacyError, ReleaseError, UserError
+from das.files import atomic
+from das.files.run import noise_key, run_directory
+from das.files.run.ledger import Attempt, Entries, LedgerFile, MeasuredPart, StageKey
+from das.files.run.run_directory import RunDirectory
+from das.model.budget import dearest
+from das.model.ledger import Event, Ledger
+from das.noise import entropy
+from das.noise.entropy import Entropy
+from das.spec import RunSpec
+
+#: By universe, what tells its true counts from any other: digests of pieces of them, by names.
+TruthDigests = Mapping[str, Mapping[str, str]]
+
+_ANOTHER = "resume with what the run began with, or start another in a new folder"
+_AGAIN = ("measure again with --accept-spent (that spends as much once more, and the privacy statement then names both "
+          "spendings), or give the run up")  # fmt: skip
+
+
+@dataclass(frozen=True)
+class StagePlan:
+    """What a stage is to be: its draws, and the shards (:mod:`das.model.shards`) that its parts are of."""
+
+    events: tuple[Event, ...]
+    shards: tuple[int, ...]
+
+
+class Books:
+    """Opened before the first draw of a run, or when it goes on; closed when every part is measured."""
+
+    def __init__(self, spec: RunSpec, planned: Mapping[StageKey, StagePlan], directory: RunDirectory) -> None:
+        self._spec, self._planned, self._directory = spec, planned, directory
+        self._file = LedgerFile(directory.ledger)
+        self._key: str | None = None
+        self._begun: set[StageKey] = set()
+
+    @staticmethod
+    def of(
+        spec: RunSpec,
+        planned: Mapping[StageKey, StagePlan],
+        directory: RunDirectory,
+        truth: TruthDigests,
+        accept_spent: bool = False,
+    ) -> Books:
+        """Check what an interrupted run has left, and write down what is to be drawn: of noise that can be drawn again everything
+        at once; of other noise a stage at a time (:meth:`begin`), so that no more of it is lost than was being drawn. ``planned``
+        has every stage of every universe, in order; ``truth`` what is to be measured.
+
+        Raises:
+            UserError: what was interrupted cannot be drawn again, or the truth is another than the one that the run began with, and
+                ``accept_spent`` does not say that a second draw is to be made, and counted.
+            ReleaseError: the ledger is not of this plan, or what it says was measured is not there.
+            PrivacyError: the budget does not cover what is planned.
+        """
+        books = Books(spec, planned, directory)
+        entries = books._file.entries
+        _check_draws(entries, planned, directory)
+        _check_files(entries, directory)
+        changed = _changed(truth, directory)
+        if entries.closed:
+            if changed:
+                raise UserError(f"the true counts of {' and '.join(sorted(changed))} are not those that this run measured",
+                                where=directory.root, remedy=_ANOTHER)  # fmt: skip
+            return books
+        source = source_of(spec, directory)
+        books._key = None if source is None else source.key_mark
+        if (lost := books._lost(changed)) and not accept_spent:
+            books._refuse(lost, changed)
+        books._check_budget()
+        if source is None:
+            books._key = _new_source(directory).key_mark
+        books._write(changed)
+        if changed:
+            atomic.write_json(directory.inputs, {**run_directory.read_json(directory.inputs), "truth": truth})
+        return books
+
+    def _write(self, changed: set[str]) -> None:
+        """What is to be drawn: first the rest of what was being written down when the run stopped, then what does not stand
+        any more, then, if it can be drawn again, everything."""
+        entries = self._file.entries
+        if entries.attempts and self._replayed(torn := entries.attempts[-1]) and torn.universe not in changed:
+            self._file.draw(self._planned[torn.stage].events[len(torn.events) :])
+        for stage in (s for s in self._planned if s[0] in changed and s in entries.last()):
+            self._begin(stage, anew=True)
+        if self._key is not None:
+            for stage in self._planned:
+                self.begin(stage)
+
+    def begin(self, stage: StageKey) -> None:
+        """Write down what a stage draws, before any of it is drawn; once, and if something is missing of it."""
+        last = self._file.entries.last().get(stage)
+        if stage not in self._begun and self.missing(stage) and not (last and self._replayed(last)):
+            self._begin(stage)
+
+    def _begin(self, stage: StageKey, *, anew: bool = False) -> None:
+        due = self._planned[stage]
+        name, _ = entropy.stated(self._spec.run.entropy, self._spec.run.seed)
+        self._file.begin(Attempt(*stage, len(due.shards), self._key, anew, list(due.events)), name)
+        self._begun.add(stage)
+
+    def missing(self, stage: StageKey) -> tuple[int, ...]:
+        """The shards of which a stage has no part yet."""
+        standing = self._file.entries.standing(stage)
+        return tuple(i for i in self._planned[stage].shards if i not in standing)
+
+    def number(self, stage: StageKey) -> int:
+        """How often a stage is drawn, the present time included: part of the label of its noise."""
+        return self._file.entries.number(stage)
+
+    def acknowledge(self, parts: Iterable[MeasuredPart]) -> None:
+        """These are measured, and on disk. Raises :class:`PrivacyError` where one was measured before with another result."""
+        self._file.acknowledge(parts)
+
+    def close(self) -> Drawn:
+        """Every part is there: what was drawn for them, and what was drawn and lost. The run key is deleted.
+
+        Raises:
+            PrivacyError: a part is missing, or the cost of what was drawn is not the plan's.
+        """
+        entries, universes = self._file.entries, [u.name for u in self._spec.universes]
+        if lacking := [stage for stage in self._planned if self.missing(stage)]:
+            raise PrivacyError(f"{lacking[0][0]} at {lacking[0][1]} is not measured", where=self._directory.ledger)
+        drawn = Drawn(_by_universe(entries.last().values(), universes), _by_universe(entries.lost()))
+        for u in self._spec.universes:
+            if (cost := dearest(drawn.events[u.name], u.plan.paths)) != u.plan.cost:
+                raise PrivacyError(f"the ledger says {cost}, the plan {u.plan.cost}", where=u.name)
+        for name in universes:
+            atomic.clear_drafts(self._directory.nmf(name))
+        if not entries.closed:
+            self._file.close()
+        noise_key.delete(self._directory.noise_key)
+        return drawn
+
+    def _replayed(self, attempt: Attempt) -> bool:
+        """Whether the noise of an attempt is drawn again: it follows from the key that there is."""
+        return self._key is not None and attempt.key == self._key
+
+    def _lost(self, changed: set[str]) -> list[Attempt]:
+        """The last attempts that are spent for nothing when the run goes on."""
+        last = (a for stage in self._planned if (a := self._file.entries.last().get(stage)) is not None and a.events)
+        return [a for a in last if a.universe in changed or (self.missing(a.stage) and not self._replayed(a))]
+
+    def _refuse(self, lost: list[Attempt], changed: set[str]) -> None:
+        paths = {u.name: u.plan.paths for u in self._spec.universes}
+        cost = sum((dearest(es, paths[u]) for u, es in _by_universe(lost).items()), Fraction(0))
+        budget = f"its budget of {cost} ({float(cost):.4g}) is spent"
+        if changed:
+            raise UserError(f"the true counts of {' and '.join(sorted(changed))} are not those that this run began with, of which "
+                            f"noise was drawn: {budget}",
+                            where=self._directory.root, remedy=f"{_ANOTHER}; or {_AGAIN}")  # fmt: skip
+        where = ", ".join(f"{a.universe} at {a.level}" for a in lost)
+        why = "the key that it follows from is gone" if lost[0].key else "no key of it was kept"
+        raise UserError(f"measuring {where} was interrupted, and its noise cannot be drawn again ({why}): {budget}",
+                        where=self._directory.ledger, remedy=_AGAIN)  # fmt: skip
+
+    def _check_budget(self) -> None:
+        """The whole plan, before any of it is written down."""
+        for u in self._spec.universes:
+            ledger = Ledger(u.plan.cost, paths=u.plan.paths)
+            for event in (e for stage, due in self._planned.items() if stage[0] == u.name for e in due.events):
+                ledger.append(event)
+
+
+def source_of(spec: RunSpec, directory: RunDirectory) -> Entropy | None:
+    """The source that the configuration asks for; a seed makes the run repeatable and not private. None where it follows from a
+    run key, and there is none: before a run has begun, or when it has measured everything."""
+    if spec.run.seed is not None:
+        return entropy.seeded(spec.run.seed)
+    if spec.run.entropy != "keyed":
+        return entropy.kernel() if spec.run.entropy == "kernel" else entropy.system()
+    key = noise_key.read(directory.noise_key)
+    return None if key is None else entropy.keyed(key.open("the noise follows from it"))
+
+
+def _new_source(directory: RunDirectory) -> Entropy:
+    return entropy.keyed(noise_key.create(directory.noise_key).open("the noise follows from it"))
+
+
+def _by_universe(attempts: Iterable[Attempt], universes: Iterable[str] = ()) -> dict[str, tuple[Event, ...]]:
+    out: dict[str, tuple[Event, ...]] = dict.fromkeys(universes, ())
+    for a in attempts:
+        out[a.universe] = (*out.get(a.universe, ()), *a.events)
+    return out
+
+
+def _changed(truth: TruthDigests, directory: RunDirectory) -> set[str]:
+    """The universes whose true counts are not those that the run began with."""
+    known = run_directory.read_json(directory.inputs)["truth"]
+    return {u for u, digests in truth.items() if known.get(u) != dict(digests)}
+
+
+def _check_draws(entries: Entries, planned: Mapping[StageKey, StagePlan], directory: RunDirectory) -> None:
+    """Every draw in the ledger of an interrupted run is one of the plan's; a stage of which a part is measured has all, once."""
+    for a in entries.attempts:
+        due = planned.get(a.stage, StagePlan((), ()))
+        events = due.events if a.measured else due.events[: len(a.events)]
+        if tuple(a.events) != events or a.parts != len(due.shards) or not a.measured.keys() <= set(due.shards):
+            raise ReleaseError(f"what it says of {a.universe} at {a.level} is not what the plan draws there",
+                               where=directory.ledger, remedy="a ledger that was altered proves nothing: start a new run")  # fmt: skip
+
+
+def _check_files(entries: Entries, directory: RunDirectory) -> None:
+    """What is acknowledged is there, as it was written."""
+    for path, sha256 in entries.files().items():
+        file = directory.release / path
+        if not file.is_file() or run_directory.file_digest(file) != sha256:
+            raise ReleaseError("these measurements are not those that the ledger says were written", where=file,
+                               remedy="they were altered or lost: start a new run in another folder")  # fmt: skip
