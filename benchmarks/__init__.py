@@ -7,6 +7,7 @@ NAMES = (
     "children_qp",
     "risk",
     "default_passes",
+    "release_files",
     "rhode_island",
     "full_information",
     "margins",
