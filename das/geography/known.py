@@ -20,9 +20,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from das.errors import InputError
 from das.geography.bounds import bounds, groups_of, unlimited
 from das.geography.invariants import KnownQuery, known_bounds
 from das.model.constraint import JointTotals
+from das.model.frozen import Frozen
 from das.model.level_bounds import LevelBounds
 from das.model.limits import Ints, Limits, add_up
 from das.model.schema import Schema
@@ -40,7 +42,7 @@ def told_to(levels: Sequence[str], trunk: str, totals: Sequence[str], *, limited
 
 
 @dataclass(frozen=True, eq=False)
-class Invariants:
+class Invariants(Frozen):
     """``limits`` of the dwellings of the lowest units (:func:`das.geography.bounds.lowest`); ``counts``: level, query, and its
     answers ``(units, answers)``; ``joint``: a level, and totals of several siblings of it together."""
 
@@ -58,8 +60,14 @@ class Invariants:
         return bounds(schema, spine, self.limits, total, level)
 
     def up(self, schema: Schema, spine: Spine, level: str) -> Invariants:
-        """The same of the tree that is truncated at ``level``: what is known below is added up to it."""
+        """The same of the tree that is truncated at ``level``: what is known below is added up to it. Raises
+        :class:`InputError` where that is not all that there is to know (:func:`told_to`)."""
         end, limits, counts, joint = spine.index(level), self.limits, [], self.joint
+        totals = [lv for lv, q, _ in self.counts if q.name == "total"] + ([] if joint is None else [joint[0]])
+        several = limits is not None and limits.groups > 1
+        if (need := told_to(spine.levels, level, totals, limited=several)) != level:
+            raise InputError(f"totals of {need!r} beside bounds on dwellings say more than their sums", where="constraints",
+                             remedy=f"take {need!r} for the lowest level of the trunk's tree")  # fmt: skip
         if limits is None and all(q.name == "total" for _, q, _ in self.counts):
             limits = unlimited(len(spine.codes[-1]), groups_of(schema)[1])
         for depth in range(len(spine) - 1, end, -1):
