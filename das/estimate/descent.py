@@ -61,7 +61,7 @@ def topdown(
     what it holds of the levels above, and certificates of those below alone. No parent that is ``published`` is mended any more
     (:mod:`das.rounding.failsafe`): a walk mends the level that it ends at, where it knows of totals below. So the ``spine``
     and ``bounds`` of a trunk go down to the lowest level with known totals, if they are of several groups
-    (:meth:`das.geography.known.told_to`); otherwise none has anything to mend below itself.
+    (:func:`das.geography.known.told_to`); otherwise none has anything to mend below itself.
 
     Raises:
         InputError: ``method`` is no estimator, or something is not measured that it asks for, or the prior.
