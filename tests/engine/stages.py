@@ -34,11 +34,16 @@ def once(task: Task, what: str) -> bool:
     return True
 
 
-def count(task: Task) -> Answer:
-    """Says who did it, and notes each time."""
+def note(task: Task) -> Answer:
+    """Notes each time that it is done."""
     with (task.run / "done.txt").open("a") as file:
         file.write(f"{task.partition}\n")
-    return {"partition": task.partition, "shards": task.shards, "pid": os.getpid()}
+    return {"partition": task.partition}
+
+
+def count(task: Task) -> Answer:
+    """Says who did it, and notes each time: not the same answer in another process."""
+    return {**note(task), "pid": os.getpid()}
 
 
 def brief(task: Task) -> Answer:
@@ -50,14 +55,14 @@ def die_once(task: Task) -> Answer:
     """The worker is killed at its first task of each of these names."""
     if task.partition.startswith("fatal") and once(task, "died"):
         os.kill(os.getpid(), signal.SIGKILL)
-    return count(task)
+    return note(task)
 
 
 def die(task: Task) -> Answer:
     """One partition kills every worker that takes it."""
     if task.partition == "fatal":
         os.kill(os.getpid(), signal.SIGKILL)
-    return count(task)
+    return note(task)
 
 
 def fail(task: Task) -> Answer:
@@ -72,7 +77,7 @@ def fail(task: Task) -> Answer:
         return {"counts": [0.5] * (1 << 20)}
     if task.partition == "object":
         return {"counts": {1, 2}}
-    return count(task)
+    return note(task)
 
 
 class Peculiar(Exception):
@@ -94,3 +99,8 @@ def linger(task: Task) -> Answer:
 
 def core_limit(task: Task) -> Answer:
     return {"soft": resource.getrlimit(resource.RLIMIT_CORE)[0]}
+
+
+def unsure(task: Task) -> Answer:
+    """It is not deterministic: another answer the second time."""
+    return {"digest": "first" if once(task, "drawn") else "second"}

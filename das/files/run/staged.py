@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from functools import partial
 from time import perf_counter
 
-from das.engine.choice import ARRAY, EngineChoice
+from das.engine.choice import ARRAY, DASK, EngineChoice
 from das.engine.local import LocalEngine
 from das.engine.progress import Progress
 from das.engine.tasks import Answer, Engine, Fault, Task, Work
@@ -19,14 +19,14 @@ from das.files.run.board import Board
 def attempt(work: Work, task: Task) -> Answer:
     """In the process that performs a task: do it, and note on the board of its run what came of it."""
     board, began = Board(task.run), perf_counter()
-    board.begin(task)
-    try:
-        with atomic.attempt():
+    with atomic.attempt():
+        board.begin(task)
+        try:
             answer: Answer = json.loads(json.dumps(work(task), allow_nan=False))
             board.write(task, answer, perf_counter() - began)
-    except Exception as error:
-        board.fail(task, Fault.from_error(error))
-        raise
+        except Exception as error:
+            board.fail(task, Fault.from_error(error))
+            raise
     return answer
 
 
@@ -60,4 +60,8 @@ def opened(choice: EngineChoice) -> Engine:
     """The engine that was chosen; it begins with its context."""
     if choice.name == ARRAY:
         return ArrayEngine(choice.wait)
+    if choice.name == DASK:
+        from das.engine.dask import DaskEngine  # loaded where it is asked for: it is an extra
+
+        return DaskEngine(choice.scheduler or "", choice.tls)
     return LocalEngine(choice.workers)

@@ -21,7 +21,7 @@ from das.files import atomic
 from das.files.run.array import ArrayEngine
 from das.files.run.board import Board
 from das.files.run.staged import attempt, opened, perform
-from tests.engine.stages import SECRET, brief, count, fail, linger, once, tasks
+from tests.engine.stages import SECRET, brief, count, fail, linger, tasks, unsure
 from tests.told import Told
 
 
@@ -215,10 +215,6 @@ def test_a_head_that_is_killed_is_gone_on_with(tmp_path: Path, root: Path, worke
     assert {a["pid"] for a in found.values()} == {os.getpid()}
     assert board.left("dummy") == []
     assert not [p for p in tmp_path.rglob(".*") if p.is_file()]
-
-
-def unsure(task: Task) -> Answer:
-    return {"digest": "first" if once(task, "drawn") else "second"}
 
 
 def test_a_task_that_is_not_deterministic_stops_the_run(tmp_path: Path) -> None:

@@ -1,0 +1,33 @@
+"""A cluster of Dask on this machine whose parts show each other certificates, and whose workers can be killed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import dask
+import distributed
+
+from das.engine.dask import RESOURCE
+
+
+@contextmanager
+def cluster(tls: Path, plain: int = 1, marked: int = 1) -> Iterator[Any]:
+    """``plain`` worker processes, and ``marked`` ones that may see the truth; ``tls`` has the certificate that all share."""
+    files = {f"tls_{who}_{what}": str(tls / f"{what}.pem")
+             for who in ("scheduler", "worker", "client") for what in ("cert", "key")}  # fmt: skip
+    security = distributed.Security(tls_ca_file=str(tls / "ca.pem"), require_encryption=True, **files)
+    shared = {"security": security, "protocol": "tls://", "host": "127.0.0.1"}
+    each = shared | {"nthreads": 1, "memory_limit": 0, "local_directory": str(tls)}
+    workers = {f"plain{i}": {"cls": distributed.Nanny, "options": each} for i in range(plain)}
+    seeing = each | {"resources": {RESOURCE: 1}}
+    workers |= {f"marked{i}": {"cls": distributed.Nanny, "options": seeing} for i in range(marked)}
+    scheduler = {"cls": distributed.Scheduler, "options": shared | {"dashboard_address": ":0"}}
+    # such a cluster gives up a worker that is being started anew some seconds after another was lost
+    with (
+        dask.config.set({"distributed.deploy.lost-worker-timeout": "1 hour"}),
+        distributed.SpecCluster(workers=workers, scheduler=scheduler, security=security, silence_logs=50) as made,
+    ):
+        yield made
