@@ -110,10 +110,12 @@ class NmfReader:
 
 @dataclass(frozen=True, eq=False)
 class _LevelFiles:
-    """The files of a level by their first units, which of its units are measured ``(units,)``, and the number of answers to
-    each query. ``first`` and ``reached`` ``(files,)``: the first unit of each file, and the last of it and those before it."""
+    """The files of a level, which of its units are measured ``(units,)``, and the number of answers to each query. Of the runs
+    of units that the files have, by their first units: ``file`` ``(runs,)`` whose it is, ``first`` its first unit, and ``reached``
+    the last of it and of those before it."""
 
     files: tuple[_File, ...]
+    file: NDArray[np.int64]
     first: NDArray[np.int64]
     reached: NDArray[np.int64]
     measured: NDArray[np.bool_]
@@ -122,23 +124,37 @@ class _LevelFiles:
     @staticmethod
     def of(files: Sequence[_File], measured: NDArray[np.bool_]) -> _LevelFiles:
         files = sorted(files, key=lambda f: f.first)
-        first, last = np.array([(f.first, f.last) for f in files], dtype=np.int64).reshape(-1, 2).T
-        return _LevelFiles(tuple(files), first, np.maximum.accumulate(last), measured, _answers(files))
+        runs = np.array(sorted((*run, i) for i, f in enumerate(files) for run in f.runs), dtype=np.int64).reshape(-1, 3)
+        return _LevelFiles(tuple(files), runs[:, 2], runs[:, 0], np.maximum.accumulate(runs[:, 1]), measured,
+                           _answers(files))  # fmt: skip
 
     def of_units(self, start: int, stop: int) -> tuple[_File, ...]:
-        """Those that hold some of the units ``start:stop``."""
+        """Those that may hold some of the units ``start:stop``."""
         a, b = np.searchsorted(self.reached, start), np.searchsorted(self.first, stop)
-        return tuple(f for f in self.files[a:b] if f.last >= start)
+        return tuple(self.files[i] for i in np.unique(self.file[a:b]) if self.files[i].may_hold(start, stop))
 
 
 @dataclass(frozen=True)
 class _File:
-    """One file of a level: which queries its row groups hold, and the first and last of its units."""
+    """One file of a level: which queries its row groups hold, and the runs of units that it has some of, by the first and
+    last of each. That of a shard has several where its units lie among others in the tree, as in the branches of an optimised
+    spine."""
 
     path: Path
     groups: tuple[tuple[str, int], ...]
-    first: int
-    last: int
+    runs: tuple[tuple[int, int], ...]
+
+    @property
+    def first(self) -> int:
+        return self.runs[0][0]
+
+    @property
+    def last(self) -> int:
+        return self.runs[-1][1]
+
+    def may_hold(self, start: int, stop: int) -> bool:
+        """Whether it may hold some of the units ``start:stop``."""
+        return any(first < stop and last >= start for first, last in self.runs)
 
     @staticmethod
     def of(path: Path, spine: Spine, level: str) -> _File:
@@ -146,8 +162,10 @@ class _File:
             meta = opened(path).metadata
             groups = tuple((name.removesuffix("_dpq"), g) for g, name in enumerate(_names(meta, path)))
         once = [g for name, g in groups if name == groups[0][0]]
-        units = [_units(rows["geocode"], spine, level, path) for rows in batches(path, ["geocode"], once)]
-        return _File(path, groups, min(int(u.min()) for u in units), max(int(u.max()) for u in units))
+        unit = np.sort(np.concatenate([_units(rows["geocode"], spine, level, path)
+                                       for rows in batches(path, ["geocode"], once)]))  # fmt: skip
+        cuts = np.flatnonzero(np.diff(unit) > len(unit)) + 1  # more than there are in the file lie between
+        return _File(path, groups, tuple((int(run[0]), int(run[-1])) for run in np.split(unit, cuts)))
 
     def groups_of(self, query: str) -> list[int]:
         found = [g for name, g in self.groups if name == query]
@@ -175,7 +193,7 @@ class NmfPart:
 
     def part(self, level: str, start: int, stop: int) -> NmfPart:
         self._check(level)
-        return replace(self, files=tuple(f for f in self.files if f.first < stop and f.last >= start))
+        return replace(self, files=tuple(f for f in self.files if f.may_hold(start, stop)))
 
     def read(self, level: str, query: str, start: int, stop: int) -> Measurement:
         self._check(level)
@@ -186,7 +204,7 @@ class NmfPart:
         values = np.zeros((stop - start, self.answers[query]), dtype=np.int64)
         variance, times = np.full(stop - start, np.inf), np.zeros(stop - start, dtype=np.int64)
         for file in self.files:
-            if not (file.first < stop and file.last >= start):
+            if not file.may_hold(start, stop):
                 continue
             for group in file.groups_of(query):
                 unit, got, var = self._load(file.path, group)
