@@ -92,5 +92,5 @@ def test_what_is_not_there_is_told(root: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no noisy measurement files"):
         das.read_nmf(tmp_path / "empty")
     next(p for p in root.rglob("part-*.parquet")).write_bytes(b"PAR1 is not all")
-    with pytest.raises(ReleaseError, match=r"part-00000\.parquet"):
+    with pytest.raises(ReleaseError, match=r"part-00000-00000\.parquet"):
         das.read_nmf(root)
