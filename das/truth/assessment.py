@@ -8,7 +8,16 @@ from pathlib import Path
 
 from das.engine import Progress, Silent
 from das.errors import InputError
-from das.evaluate import Published, Tallies, UniverseTallies, Whole, impossible, tally_queries, tally_tables
+from das.evaluate import (
+    EstimateSource,
+    Published,
+    Tallies,
+    UniverseTallies,
+    Whole,
+    impossible,
+    tally_queries,
+    tally_tables,
+)
 from das.files import rows_csv
 from das.files.microdata import reading as microdata_reading
 from das.files.readers import area_list
@@ -21,8 +30,9 @@ from das.model.closed import Closed, ClosedRows
 from das.model.error_rows import ErrorRow, ImpossibleRow, TableRow
 from das.model.histogram import Histogram
 from das.model.measured_spine import MeasuredSpine
+from das.model.measurement import MeasurementSource
 from das.model.spine import Spine
-from das.model.universe import Universe
+from das.model.universe import Planned, Universe
 from das.release.post import Opened, open_release
 from das.spec import RunSpec
 from das.tables import Table
@@ -134,15 +144,34 @@ def assess(spec: RunSpec, directory: RunDirectory, run: Assessed, progress: Prog
     return write(spec, directory, Tallies.merged([tally(piece)]), tables, [a.kind for a in run.areas], whole)
 
 
-def _compared(universe: Universe, said: Opened, run: Assessed) -> Compared:
+def _compared(universe: Planned, said: Opened, run: Assessed) -> Compared:
     """A universe of all of a run."""
-    name, tree, source = universe.name, run.trees[universe.name], said.source(universe)
-    truth, published, root = run.truth[name], run.published[name], run.spine.levels[0]
+    name, tree, root = universe.name, run.trees[universe.name], run.spine.levels[0]
+    folder = folder_of(said.folder, name)
+    estimates = EstimateReader(folder, tree.spine) if folder.is_dir() else None
+    truth, published = run.truth[name], run.published[name]
+    measured = measured_over(tree, truth, published, said.source(universe), asked(universe, tree), estimates)
+    whole = Whole(truth[root], published[root])
+    return Compared(universe, truth, published, measured, whole, tables_of(universe, said.assigned(name)))
+
+
+def asked(universe: Planned, tree: MeasuredSpine) -> dict[str, tuple[str, ...]]:
+    """The queries that some unit of each level of a tree is measured with."""
+    draws = universe.on(tree).draws
+    return {lv: tuple(dict.fromkeys(d.query for d in draws if d.level == lv)) for lv in tree.spine.levels}
+
+
+def measured_over(
+    tree: MeasuredSpine,
+    truth: TrueHistograms,
+    published: Mapping[str, Histogram],
+    noisy: MeasurementSource,
+    queries: Mapping[str, Sequence[str]],
+    estimates: EstimateSource | None,
+) -> Measured:
+    """What was measured over a tree, or over its part over a shard, from the counts of the published one."""
     known, counts = over_tree(tree, truth, published)
-    queries = {level: source.queries(level) for level in tree.spine.levels}
-    against = Published(source, counts, queries, _estimates(said.folder, universe, tree.spine))
-    return Compared(universe, truth, published, Measured(tree.spine, known, against),
-                    Whole(truth[root], published[root]), tables_of(universe, said.assigned(name)))  # fmt: skip
+    return Measured(tree.spine, known, Published(noisy, counts, queries, estimates))
 
 
 def over_tree(
@@ -153,11 +182,6 @@ def over_tree(
         return truth, published
     lowest = tree.spine.levels[-1]
     return over(tree, truth[lowest]), tree.of_published(published[lowest]).upward(tree.spine)
-
-
-def _estimates(release: Path, universe: Universe, spine: Spine) -> EstimateReader | None:
-    folder = folder_of(release, universe.name)
-    return EstimateReader(folder, spine) if folder.is_dir() else None
 
 
 def evaluate_run(
