@@ -159,7 +159,7 @@ def run(
                                 accept_spent=accept_spent, ignore_memory=ignore_memory)  # fmt: skip
     except KeyboardInterrupt as stop:
         if (Path(out) / "release" / "ledger.jsonl").exists():
-            stop.add_note(f"das: what was drawn is spent, and what was measured is kept; to go on: "
+            stop.add_note(f"das: what was measured is kept; to go on: "
                           f"das.run(spec, {str(out)!r}, resume=True), with what this run was given")  # fmt: skip
         raise
 

@@ -75,6 +75,6 @@ def _how_to_resume(directory: RunDirectory, command: Sequence[object]) -> str:
     if all(a.key for a in missing) and (directory.noise_key.exists() or not is_private(directory.root)):
         return f"what was measured is kept, and what was being drawn is drawn again, the same: it costs nothing; to go on: {again}"
     return (
-        "what was being drawn is spent; to go on, and measure it again (the privacy statement then names both "
-        f"spendings): {again} --accept-spent"
+        f"what was being drawn is spent ({', '.join(f'{a.universe} at {a.level}' for a in missing)}); to go on, and measure it "
+        f"again, which spends as much once more (the privacy statement then names both spendings): {again} --accept-spent"
     )

@@ -174,7 +174,7 @@ def _measured(
             stage, truth = (u.name, level), prepared.measured[u.name][level]
             books.begin(stage)
             for shard in books.missing(stage):
-                books.acknowledge([measure_part(u, level, truth, tree, _source(spec, directory), directory.release,
+                books.acknowledge([measure_part(u, level, truth, tree, noise_of(spec, directory), directory.release,
                                                 number=books.number(stage), shard=shard)])  # fmt: skip
             progress.advance()
         known = prepared.constraints[u.name]
@@ -183,7 +183,8 @@ def _measured(
     return books.close()
 
 
-def _source(spec: RunSpec, directory: RunDirectory) -> Entropy:
+def noise_of(spec: RunSpec, directory: RunDirectory) -> Entropy:
+    """The source of a run whose books are open, for who measures: whoever it is reads the run key from its file."""
     source = source_of(spec, directory)
     if source is None:
         raise PrivacyError("there is no run key", where=directory.confidential, remedy="resume the run")
