@@ -60,6 +60,8 @@ def read_shard(path: Path, shard: int, spine: Spine) -> tuple[Areas, ...]:
     if not path.exists():
         return ()
     said = cut.said(path)
+    if said is not None and said.of(0):
+        raise ReleaseError("it has areas of no shard", where=path, remedy=REMEDY)
     return _read(path, spine, None if said is None else said.of(shard), some=said is None)
 
 

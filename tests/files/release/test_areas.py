@@ -1,5 +1,7 @@
 """Areas in files: kept as they are, and lists of blocks with every mistake named by its line."""
 
+import json
+
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -11,6 +13,7 @@ from hypothesis import strategies as st
 from das.errors import InputError, ReleaseError
 from das.files.readers import area_list
 from das.files.release import areas as file
+from das.files.release import cut
 from das.model.areas import Areas
 from das.model.shards import Shards
 from das.model.spine import Spine
@@ -102,6 +105,11 @@ def test_another_shards_row_groups_are_refused(tmp_path):
     file.write(path, [Areas("Town", np.array(["x"]), np.array([0]), np.array([1]))], TREE, shards)
     with pytest.raises(ReleaseError, match="b2 is no unit"):
         file.read_shard(path, 1, spine("Block", "b1"))
+    table, key = pq.read_table(path), cut.KEY.encode()
+    meta = json.loads(pq.read_metadata(path).metadata[key]) | {"groups": [0]}
+    pq.write_table(table.replace_schema_metadata({key: json.dumps(meta)}), path)
+    with pytest.raises(ReleaseError, match="of no shard"):
+        file.read_shard(path, 1, TREE)
 
 
 def test_a_list(tmp_path):
