@@ -212,8 +212,10 @@ class NmfPart:
                 if got.shape[1] != values.shape[1]:
                     raise ReleaseError(f"other numbers of answers to {query!r} than before", where=file.path,
                                        remedy=_LOST)  # fmt: skip
-                values[unit[keep] - start], variance[unit[keep] - start] = got[keep], var[keep]
-                np.add.at(times, unit[keep] - start, 1)
+                if not keep.all():
+                    unit, got, var = unit[keep], got[keep], var[keep]
+                values[unit - start], variance[unit - start] = got, var
+                np.add.at(times, unit - start, 1)
         self._check_times(query, start, times)
         if not (variance > 0).all():
             raise ReleaseError(f"a variance of {query!r} at {level!r} is not positive", where=self.root, remedy=_LOST)
