@@ -53,7 +53,7 @@ def write(
 ) -> dict[str, str]:
     """Write all measurements of a level of a shard as they come, of the units that are measured; ``spine`` is that of the
     shard. Returns SHA-256 of each part, by its path from ``root``."""
-    partition, geocodes = _partition(spine, level), texts.column(spine.codes[spine.index(level)])
+    partition, geocodes = folders(spine, level), texts.column(spine.codes[spine.index(level)])
     out = {}
     for number, batch in enumerate(_batches(measurements)):
         measured = np.any([np.isfinite(m.variance) for m in batch], axis=0)
@@ -71,7 +71,7 @@ def write_constraints(
 ) -> None:
     """Add the constraint rows of the levels they stand at, of the units of a shard."""
     for level in dict.fromkeys(c.level for c in constraints):
-        partition, geocodes = _partition(spine, level), texts.column(spine.codes[spine.index(level)])
+        partition, geocodes = folders(spine, level), texts.column(spine.codes[spine.index(level)])
         here = [c for c in constraints if c.level == level]
         for where, a, b in _runs(partition, 0, spine.units(level)):
             tables = [_constraint_rows(c, a, b, schema.query(c.query), schema, geocodes) for c in here]
@@ -90,7 +90,7 @@ def _batches(measurements: Iterable[Measurement]) -> Iterator[list[Measurement]]
         yield batch
 
 
-def _partition(spine: Spine, level: str) -> tuple[list[str], NDArray[np.int64]]:
+def folders(spine: Spine, level: str) -> tuple[list[str], NDArray[np.int64]]:
     """Folders, and which of them each unit is in: that of its state where there is such a level at or above it, else that
     of the level itself."""
     if _LEVEL_OF_PARTITION in spine.levels and spine.index(level) >= spine.index(_LEVEL_OF_PARTITION):

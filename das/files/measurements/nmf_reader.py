@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from das.errors import ReleaseError
 from das.files import codes as texts
+from das.files.measurements.nmf import folders
 from das.files.parquet import LOST as _LOST
 from das.files.parquet import batches, opened, readable
 from das.files.parquet import columns as _columns
@@ -100,12 +101,13 @@ class NmfReader:
         return self._levels[level]
 
     def _parts(self, level: str, kind: str) -> list[Path]:
-        """The files of a level, of every shard or of one: ``part-<shard>-<batch>``, of constraints ``part-<shard>``."""
-        found = sorted((self.root / f"{level}.parquet" / kind).rglob("*.parquet"))
+        """The files of a level, of every shard or of one: ``part-<shard>-<batch>``, of constraints ``part-<shard>``, in the
+        folders of its own states."""
+        folder = self.root / f"{level}.parquet" / kind
         if self.shard is None:
-            return found
-        own = f"part-{self.shard:05d}"
-        return [p for p in found if (p.stem == own if kind == "Constraint" else p.stem.startswith(f"{own}-"))]
+            return sorted(folder.rglob("*.parquet"))
+        wanted = f"part-{self.shard:05d}.parquet" if kind == "Constraint" else f"part-{self.shard:05d}-*.parquet"
+        return [p for name in folders(self.spine, level)[0] for p in sorted((folder / name).glob(wanted))]
 
 
 @dataclass(frozen=True, eq=False)
