@@ -38,7 +38,7 @@ from das.stages import Stages
 @click.option("--data", "paths", type=PATH, multiple=True, help="A file or folder; replaces data.path.")
 @click.option("--resume", is_flag=True, help="Go on with an interrupted run in --out.")
 @click.option("--accept-spent", is_flag=True,
-              help="With --resume: measure again what was interrupted, and state both spendings.")  # fmt: skip
+              help="With --resume: draw a second time what cannot be drawn again as it was, and state both spendings.")  # fmt: skip
 @click.option("--ignore-memory", is_flag=True, help="Run even if this machine seems to have too little memory for it.")
 @run_options
 @json_option

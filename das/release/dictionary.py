@@ -34,7 +34,10 @@ FILES = (
     ("spec.toml", "the configuration, with every default written out"),
     ("privacy.json", "the privacy statement, for programs"),
     ("privacy.html", "the privacy statement, for people"),
-    ("ledger.jsonl", "one line for every draw of noise, written before it was made (not of another publisher's)"),
+    (
+        "ledger.jsonl",
+        "one line for every draw of noise, written before it was made, and for every part that was measured (not of another publisher's)",
+    ),
     ("report.html", "look up a place: its published counts, its noisy measurements, and their intervals"),
     ("worse-than-measured.json", "measured queries whose published counts are further off than their noise explains"),
     (NAME, "this file"),

@@ -24,8 +24,9 @@ variance.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,10 +49,11 @@ Mask = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class DrawnChunk:
-    """What was drawn of some units of a level, query by query, and the name of the stream that it was drawn from."""
+    """What is drawn of some units of a level, query by query as it is asked for, and the name of the stream that it is drawn
+    from."""
 
     mark: str
-    measurements: tuple[Measurement, ...]
+    measurements: Iterable[Measurement]
 
 
 def measure(
@@ -129,7 +131,7 @@ def draw(
             universe, level, number, bytes(codes[start]), bytes(codes[stop - 1]), _plan_digest(queries, here), VERSION,
             _digest(rows),
         )  # fmt: skip
-        yield DrawnChunk(entropy.mark(label), tuple(_measured(level, start, rows, queries, here, entropy.chunk(label))))
+        yield DrawnChunk(entropy.mark(label), _measured(level, start, rows, queries, here, entropy.chunk(label)))
 
 
 def _measured(
@@ -164,12 +166,16 @@ def _plan_digest(queries: Mapping[str, Query], draws: list[tuple[Draw, Mask]]) -
     stands for elsewhere."""
     parts: list[bytes] = []
     for name, query in queries.items():
-        asked = encoded(*(encoded(*g.index) for g in query.groupings))
         parts += [
-            encoded(name, asked, d.mechanism.name, str(d.parameter), d.unit_class, len(where), np.packbits(where).tobytes())
+            encoded(name, _asked(query), d.mechanism.name, str(d.parameter), d.unit_class, len(where), np.packbits(where).tobytes())
             for d, where in draws if d.query == name and where.any()
         ]  # fmt: skip
     return hashlib.sha256(encoded(*parts)).digest()
+
+
+@lru_cache(maxsize=256)
+def _asked(query: Query) -> bytes:
+    return encoded(*(encoded(*g.index) for g in query.groupings))
 
 
 def truth_digest(truth: Confidential[Histogram]) -> str:

@@ -211,7 +211,8 @@ def chunked(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[DrawnChunk]]:
     def made(h: Histogram = PEOPLE, tree: MeasuredSpine | Spine = PLACES, plan: Plan = PLACES_PLAN, key: bytes = KEY,
              schema: Schema = SCHEMA, universe: str = "persons", number: int = 1) -> list[DrawnChunk]:  # fmt: skip
         tree = MeasuredSpine.of(tree) if isinstance(tree, Spine) else tree
-        return list(draw(Confidential(h), tree.spine.levels[-1], universe, schema, tree, plan, keyed(key), number))
+        found = draw(Confidential(h), tree.spine.levels[-1], universe, schema, tree, plan, keyed(key), number)
+        return [replace(c, measurements=list(c.measurements)) for c in found]
 
     return made
 
