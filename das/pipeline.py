@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from das import spec as specification
 from das.engine import Progress, Silent, executor, refuse_within_import
+from das.engine.choice import EngineChoice
 from das.errors import UserError
 from das.files import atomic
 from das.files.run import errors_csv, truth
@@ -46,6 +47,7 @@ def run(
     *,
     paths: Sequence[Path] = (),
     workers: int = 1,
+    engine: EngineChoice | None = None,
     progress: Progress | None = None,
     resume: bool = False,
     accept_spent: bool = False,
@@ -60,6 +62,7 @@ def run(
     """
     refuse_within_import()
     progress, stages, directory = progress or Silent(), Stages(), RunDirectory(out)
+    engine = engine or EngineChoice(workers=workers)
     if resume and directory.release.exists() and not directory.ledger.exists():
         raise UserError("this run was interrupted before anything was drawn: there is nothing to resume",
                         where=directory.root, remedy="delete the folder and run again")  # fmt: skip
@@ -68,10 +71,10 @@ def run(
         return _finished(spec, directory)
     if not resume:
         directory.refuse_if_taken()
-    with executor(workers) as pool:
+    with executor(engine.workers) as pool:
         prepared = prepare(spec, paths, stages, progress)
         if not ignore_memory:
-            refuse_beyond(sizes_of(spec, prepared), workers)
+            refuse_beyond(sizes_of(spec, prepared), engine.workers)
         if resume:
             check_same(spec, prepared, directory)
         return run_prepared(

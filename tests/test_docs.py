@@ -100,10 +100,11 @@ def test_the_file_of_targets_that_is_printed_has_every_key_and_is_read() -> None
 
 
 def spoken(text: str) -> list[list[str]]:
-    """The ``das`` commands in code blocks and in inline code, as lists of words."""
+    """The ``das`` commands in code blocks and in inline code, as lists of words; of a pipe the first part."""
     code = re.findall(r"```\w*\n(.*?)```", text, re.DOTALL) + re.findall(r"`([^`\n]+)`", text)
     lines = [line.strip().removeprefix(".venv/bin/") for block in code for line in block.split("\n")]
-    return [shlex.split(line, comments=True) for line in lines if re.match(r"das [a-z]", line)]
+    commands = [re.split(r" \|\|? ", line)[0] for line in lines if re.match(r"das [a-z]", line)]
+    return [shlex.split(command, comments=True) for command in commands]
 
 
 def test_every_command_is_in_the_reference() -> None:

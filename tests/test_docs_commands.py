@@ -37,7 +37,9 @@ GIVEN = {
 SMALL = ["--quiet", "--set", "output.report=false", "--set", "output.tables=false"]
 BRIEF = {"run": SMALL, "sweep": SMALL}
 #: Not run here, and why.
-LEFT_OUT = {"data fetch": "needs the network",
+LEFT_OUT = {"data fetch": "needs the network", "--engine dask": "needs a cluster; tests/engine/test_dask.py has one",
+            "xargs": "needs jobs; tests/cli/test_cli_tasks.py has them",
+            "--engine array": "needs jobs; tests/engine/test_loop.py has them",
             "map runs": "needs boundaries; tests/jobs/test_mapping.py has it",
             "Providence": "is in Rhode Island; tests/cli/test_cli_tables.py has it"}  # fmt: skip
 

@@ -11,6 +11,9 @@ from das.cli.lazy import LazyGroup
 COMMANDS = {
     "init": ("das.cli.init", "A first configuration from a table of your own."),
     "run": ("das.cli.running", "The whole pipeline, from records to a release and a report."),
+    "status": ("das.cli.tasks", "How far a run is: what is done, how fast, when it ends, who is at work."),
+    "tasks": ("das.cli.tasks", "What is left to do of a run, for jobs of your own."),
+    "task": ("das.cli.tasks", "Do one task of a run."),
     "check": ("das.cli.running", "Validate a configuration; print its cost, noise and margins of error."),
     "plan": ("das.cli.plan", "Margins of error for a budget, and the budget for margins of error."),
     "account": ("das.cli.account", "The privacy loss of a configuration or a run; verify a release."),

@@ -9,7 +9,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from das.engine.tasks import HandedOver
 from das.errors import ReleaseError, UserError
+from das.files.run.board import Board
 from das.files.run.ledger import LedgerFile
 from das.files.run.run_directory import RunDirectory, is_private
 
@@ -54,9 +56,27 @@ def resumable(out: Path, command: Sequence[object]) -> Iterator[None]:
         yield
     except UserError:
         raise
+    except HandedOver as handed:
+        handed.add_note(f"then go on: {shlex.join(map(str, (*command, '--resume')))}")
+        raise
     except BaseException as error:
+        if done := _tasks_done(out):
+            error.add_note(done)
         error.add_note(_how_to_resume(RunDirectory(out), command))
         raise
+
+
+def _tasks_done(out: Path) -> str | None:
+    """How far the stage is that was under way, if it is done by tasks."""
+    board = Board(out)
+    try:
+        standings = [board.standing(s) for s in board.stages()]
+    except ReleaseError as error:
+        return str(error)
+    if not standings:
+        return None
+    last = standings[-1]
+    return f"{last.done} of {last.tasks} tasks of the stage {last.stage!r} are done ({100 * last.share:.0f} %), and are kept"
 
 
 def _how_to_resume(directory: RunDirectory, command: Sequence[object]) -> str:

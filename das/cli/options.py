@@ -15,6 +15,7 @@ import click
 
 import das
 from das.cli.interruption import STOPPED, Terminated, terminable
+from das.engine.choice import ENGINES, LOCAL, TLS
 from das.errors import LONGEST, DasError, UserError, bounded
 from das.model.exact import exact
 from das.model.not_private import PLANNED, WARNING
@@ -101,6 +102,18 @@ def run_options(function: Callable[..., None]) -> Callable[..., None]:
     function = click.option("--workers", type=click.IntRange(1), default=1, show_default=True,
                             help="Processes that estimate and round.")(function)  # fmt: skip
     return quiet_option(function)
+
+
+def engine_options(function: Callable[..., None]) -> Callable[..., None]:
+    """Who performs the tasks of a run, and what that takes."""
+    function = click.option("--wait", is_flag=True,
+                            help="With --engine array: stay until others have done the tasks.")(function)  # fmt: skip
+    function = click.option("--tls", type=PATH, metavar="DIR",
+                            help=f"With --engine dask: a folder with {', '.join(TLS)}.")(function)  # fmt: skip
+    function = click.option("--scheduler", metavar="ADDRESS",
+                            help="With --engine dask: tls://HOST:PORT, or tcp:// on this machine.")(function)  # fmt: skip
+    return click.option("--engine", "engine", type=click.Choice(ENGINES), default=LOCAL, show_default=True,
+                        help="Who does the work: processes of this machine, a cluster of Dask, or jobs that call `das task`.")(function)  # fmt: skip
 
 
 def load(config: Path, changes: tuple[str, ...]) -> RunSpec:

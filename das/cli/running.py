@@ -17,8 +17,19 @@ from das.accounting.statement import promises
 from das.cli import idle
 from das.cli.console import class_of, console, headline_table, plan_table
 from das.cli.interruption import repeated, resumable
-from das.cli.options import PATH, config_argument, guarded, json_option, load, run_options, warn, warn_of
+from das.cli.options import (
+    PATH,
+    config_argument,
+    engine_options,
+    guarded,
+    json_option,
+    load,
+    run_options,
+    warn,
+    warn_of,
+)
 from das.engine import Silent
+from das.engine.choice import LOCAL, EngineChoice
 from das.engine.display import Live
 from das.errors import UserError
 from das.evaluate import headline
@@ -40,6 +51,7 @@ from das.stages import Stages
 @click.option("--accept-spent", is_flag=True,
               help="With --resume: draw a second time what cannot be drawn again as it was, and state both spendings.")  # fmt: skip
 @click.option("--ignore-memory", is_flag=True, help="Run even if this machine seems to have too little memory for it.")
+@engine_options
 @run_options
 @json_option
 @guarded
@@ -51,6 +63,10 @@ def run(
     resume: bool,
     accept_spent: bool,
     ignore_memory: bool,
+    engine: str,
+    scheduler: str | None,
+    tls: Path | None,
+    wait: bool,
     workers: int,
     quiet: bool,
     as_json: bool,
@@ -59,15 +75,16 @@ def run(
     spec = load(config, changes)
     if (accept_spent and not resume) or (resume and out is None):
         raise UserError("--accept-spent goes with --resume, and --resume with --out", where="das run")
+    choice = EngineChoice(engine, workers, scheduler, tls, wait)
     out = out or Path("runs") / f"{_file_name(spec.run.name)}-{datetime.now():%Y%m%d-%H%M%S}"
     again = ["das", "run", config, *repeated("--set", changes), "--out", out, *repeated("--data", paths),
-             *(["--workers", workers] if workers > 1 else [])]  # fmt: skip
+             *(["--workers", workers] if workers > 1 else []), *_of_engine(choice)]  # fmt: skip
     with resumable(out, again), Live(quiet) as progress:
         outcome = pipeline.run(
             spec,
             out,
             paths=paths,
-            workers=workers,
+            engine=choice,
             progress=progress,
             resume=resume,
             accept_spent=accept_spent,
@@ -99,6 +116,14 @@ def run(
     if spec.output.report:
         click.echo(f"  page     {outcome.directory.page}   (look up every place)")
         click.echo(f"  report   {outcome.directory.report}   (confidential: the errors)")
+
+
+def _of_engine(choice: EngineChoice) -> list[object]:
+    """The options that choose it again."""
+    out: list[object] = [] if choice.name == LOCAL else ["--engine", choice.name]
+    out += repeated("--scheduler", [choice.scheduler] * (choice.scheduler is not None))
+    out += repeated("--tls", [choice.tls] * (choice.tls is not None))
+    return out + ["--wait"] * choice.wait
 
 
 def _sized(size: Size, with_data: bool) -> str:

@@ -9,22 +9,44 @@ from types import TracebackType
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    ProgressColumn,
+    SpinnerColumn,
+    Task,
+    TextColumn,
+    TimeElapsedColumn,
+)
 from rich.progress import Progress as Bars
+from rich.text import Text
 
-from das.engine.progress import Progress, Silent
+from das.engine.progress import Pace, Progress, Silent
+
+#: Seconds between two lines in a log of a stage that goes on.
+EVERY = 60.0
+
+
+class _PaceColumn(ProgressColumn):
+    """How fast it goes, and when it ends."""
+
+    def render(self, task: Task) -> Text:
+        if task.finished or task.total is None or not task.elapsed:
+            return Text("")
+        return Text(str(Pace(task.completed, task.total, task.elapsed)))
 
 
 class Live:
-    """A line for each stage, on stderr; silent when quiet or not on a terminal."""
+    """A line for each stage, on stderr; where that is no terminal, what takes long in lines; silent when quiet."""
 
     def __init__(self, quiet: bool) -> None:
         console = Console(stderr=True)
         self._display = Bars(
             SpinnerColumn(), TextColumn("{task.description:32}"), BarColumn(), MofNCompleteColumn(),
-            TimeElapsedColumn(), console=console, disable=quiet or not console.is_terminal,
+            TimeElapsedColumn(), _PaceColumn(), console=console, disable=quiet or not console.is_terminal,
         )  # fmt: skip
         self._task: Any = None
+        self._log: Lines | Silent = Silent() if quiet or console.is_terminal else Lines(short=False)
 
     def __enter__(self) -> Live:
         self._display.start()
@@ -35,14 +57,18 @@ class Live:
     ) -> None:
         if kind is None:
             self._finish()
+            if isinstance(self._log, Lines):
+                self._log.finish()
         self._display.stop()
 
     def stage(self, name: str, total: int | None) -> None:
         self._finish()
         self._task = self._display.add_task(name, total=total)
+        self._log.stage(name, total)
 
     def advance(self, n: int = 1) -> None:
         self._display.advance(self._task, n)
+        self._log.advance(n)
 
     def _finish(self) -> None:
         if self._task is not None:
@@ -51,10 +77,14 @@ class Live:
 
 
 class Lines:
-    """A line for each stage as it ends, on stderr: where there is no terminal, as in a notebook or a log."""
+    """A line for each stage as it ends, on stderr, and one a minute while it goes on: where there is no terminal, as in a
+    notebook or a log. Not of stages that end within a minute if these are not asked for (``short``)."""
 
-    def __init__(self) -> None:
-        self._stage: tuple[str, float] | None = None
+    def __init__(self, short: bool = True) -> None:
+        self._short = short
+        self._stage: tuple[str, int | None] | None = None
+        self._began = self._said = 0.0
+        self._done = 0
 
     def __enter__(self) -> Lines:
         return self
@@ -63,20 +93,31 @@ class Lines:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if kind is None:
-            self._finish()
+            self.finish()
 
     def stage(self, name: str, total: int | None) -> None:
-        del total
-        self._finish()
-        self._stage = name, perf_counter()
+        self.finish()
+        self._stage, self._done = (name, total), 0
+        self._began = self._said = perf_counter()
 
     def advance(self, n: int = 1) -> None:
-        del n
+        self._done += n
+        now = perf_counter()
+        if self._stage is not None and now - self._said >= EVERY:
+            name, total = self._stage
+            self._say(f"{name:<32} {now - self._began:8.1f} s: {Pace(self._done, total, now - self._began)}")
+            self._said = now
 
-    def _finish(self) -> None:
+    def finish(self) -> None:
+        """The stage has ended."""
         if self._stage is not None:
-            name, began = self._stage
-            print(f"{name:<32} {perf_counter() - began:8.1f} s", file=sys.stderr, flush=True)
+            took = perf_counter() - self._began
+            if self._short or took >= EVERY:
+                self._say(f"{self._stage[0]:<32} {took:8.1f} s")
+            self._stage = None
+
+    def _say(self, line: str) -> None:
+        print(line, file=sys.stderr, flush=True)
 
 
 def display(progress: bool | Progress) -> AbstractContextManager[Progress]:

@@ -1,0 +1,201 @@
+"""A run's tasks from a shell: what is left, doing it, and how far it is; and the options that say who does it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from das.cli.interruption import resumable
+from das.cli.options import guarded
+from das.engine.choice import EngineChoice
+from das.engine.tasks import HandedOver, Task
+from das.files.run.array import ArrayEngine
+from das.files.run.board import Board
+from das.files.run.staged import attempt, perform
+from das.jobs import tasks as jobs
+from tests.commands import Commands
+from tests.engine.stages import SECRET, fail, note, tasks
+from tests.told import Told
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Of four tasks one is done, and one is input that is refused; they see the truth."""
+    folder = tmp_path / "a run"
+    (folder / "release").mkdir(parents=True)
+    board = Board(folder)
+    board.plan(tasks(folder, ["a", "b", "input", "d"]), confidential=True)
+    attempt(note, board.task("dummy", "a"))
+    monkeypatch.setattr(jobs, "STAGES", {"dummy": fail})
+    return folder
+
+
+def test_what_is_left_is_a_line_each_and_they_are_done_in_any_order(run: Path, commands: Commands) -> None:
+    code, out, err = commands.named("tasks")(run)
+    assert (code, err) == (0, "")
+    assert out.splitlines() == ["dummy b", "dummy input", "dummy d"]
+    for line in ("dummy d", "dummy b"):
+        code, out, err = commands.named("task")(run, *line.split())
+        assert (code, err) == (0, "")
+        assert out.startswith(f"{line}: done in ")
+    assert commands.named("tasks")(run, "--stage", "dummy")[1] == "dummy input\n"
+    assert Board(run).answers("dummy").keys() == {"a", "b", "d"}
+
+
+def test_a_task_that_fails_says_so_without_the_truth_and_status_has_its_words(run: Path, commands: Commands) -> None:
+    code, out, err = commands.named("task")(run, "dummy", "input")
+    assert (code, out) == (2, "")
+    assert "dummy input: InputError in a task that sees the truth" in err
+    assert SECRET not in err
+    assert json.loads(commands.named("tasks")(run, "--json")[1]) == [
+        {"stage": "dummy", "partition": "b", "shards": [2, 2], "weight": 3.0, "failed": False},
+        {"stage": "dummy", "partition": "input", "shards": [3, 3], "weight": 2.0, "failed": True},
+        {"stage": "dummy", "partition": "d", "shards": [4, 4], "weight": 1.0, "failed": False},
+    ]
+    code, out, err = commands.named("status")(run)
+    assert (code, err) == (0, "")
+    assert f"failed: dummy input: line 3: the count is {SECRET}" in out
+
+
+def test_status_says_how_far_it_is_and_who_is_at_work(run: Path, commands: Commands) -> None:
+    board = Board(run)
+    board.begin(board.task("dummy", "b"))
+    code, out, err = commands.named("status")(run)
+    assert (code, err) == (0, "")
+    (row,) = [line for line in out.splitlines() if re.match(r"│ dummy", line)]
+    assert "1 of 4" in row
+    assert "40 %" in row  # by weight
+    assert re.search(rf"at work: dummy b for \d s, by process {os.getpid()} on ", out)
+    found = json.loads(commands.named("status")(run, "--json")[1])
+    assert found["ended"] is False
+    (stage,) = found["stages"]
+    assert (stage["stage"], stage["tasks"], stage["done"], stage["weight"], stage["weight_done"]) == (
+        "dummy",
+        4,
+        1,
+        10.0,
+        4.0,
+    )
+    assert [a["partition"] for a in stage["at_work"]] == ["b"]
+    assert stage["failed"] == {}
+
+
+def test_a_run_that_has_ended_has_nothing_left(run: Path, commands: Commands) -> None:
+    (run / "manifest.json").write_text("{}")
+    assert commands.named("tasks")(run) == (0, "", "")
+    assert commands.named("status")(run)[1] == f"{run}: has ended\n"
+
+
+def test_a_small_run_has_no_tasks(tmp_path: Path, commands: Commands) -> None:
+    (tmp_path / "release").mkdir()
+    assert commands.named("tasks")(tmp_path) == (0, "", "")
+    assert "no stage has begun" in commands.named("status")(tmp_path)[1]
+
+
+@pytest.mark.parametrize(
+    "words, said",
+    [(["tasks", "elsewhere"], "no run here"), (["status", "elsewhere"], "no run here"), (["tasks", "RUN", "--stage", "x"], "no stage 'x'"),
+     (["task", "elsewhere", "dummy", "a"], "no stage 'dummy' has begun"), (["task", "RUN", "dummy", "z"], "no partition 'z'"),
+     (["task", "RUN", "later", "a"], "no stage 'later'")],
+)  # fmt: skip
+def test_what_is_not_there_is_said(run: Path, commands: Commands, words: list[str], said: str) -> None:
+    code, out, err = commands.named(words[0])(*(run if w == "RUN" else w for w in words[1:]))
+    assert (code, out) == (2, "")
+    assert said in err
+
+
+def test_a_stage_of_another_version_is_said(run: Path, commands: Commands, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jobs, "STAGES", {})
+    code, _, err = commands.named("task")(run, "dummy", "a")
+    assert code == 2
+    assert "use the version that began the run" in err
+
+
+def test_the_loop_that_is_printed_does_all(run: Path, root: Path, tmp_path: Path) -> None:
+    """In a shell, with a stage that a program of ours would know; the folder's name has a space."""
+    script = tmp_path / "das"
+    script.write_text(f"""#!{sys.executable}
+import das.jobs.tasks as jobs
+from das.cli import main
+from tests.engine.stages import note
+jobs.STAGES = {{"dummy": note}}
+main()
+""")
+    script.chmod(0o755)
+    attempt(note, Board(run).task("dummy", "b"))
+    with ArrayEngine() as engine, pytest.raises(HandedOver, match="2 tasks") as handed:
+        perform(engine, note, tasks(run, ["a", "b", "input", "d"]), Told(), confidential=True)
+    loop = str(handed.value).partition("what to do: ")[2]
+    assert loop == f"das tasks {shlex.quote(str(run))} | xargs -L 1 das task {shlex.quote(str(run))}"
+    environment = os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}", "PYTHONPATH": str(root)}
+    done = subprocess.run(
+        loop.replace("-L 1", "-L 1 -P 2"), shell=True, env=environment, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert Board(run).left("dummy") == []
+    with ArrayEngine() as engine:
+        assert len(perform(engine, note, [Task(run, "dummy", "all", (1, 4))], Told(), confidential=True)) == 4
+
+
+@pytest.fixture
+def handed_over(run: Path) -> Iterator[object]:
+    """A command that hands its tasks over."""
+
+    @guarded
+    def command() -> None:
+        with resumable(run, ["das", "run", "c.toml", "--engine", "array"]), ArrayEngine() as engine:
+            perform(engine, note, tasks(run, ["a", "b", "input", "d"]), Told(), confidential=True)
+
+    return command  # type: ignore[return-value]
+
+
+def test_a_run_that_hands_over_ends_well_and_says_how_it_goes_on(
+    handed_over, capsys: pytest.CaptureFixture[str]
+) -> None:  # type: ignore[no-untyped-def]
+    with pytest.raises(SystemExit) as end:
+        handed_over()
+    assert end.value.code == 0
+    said = capsys.readouterr().err
+    assert "3 tasks of the stage 'dummy' are to be done" in said
+    assert said.endswith("then go on: das run c.toml --engine array --resume\n")
+
+
+def test_what_stops_a_run_says_how_much_of_its_stage_is_kept(run: Path) -> None:
+    with pytest.raises(KeyboardInterrupt) as stop, resumable(run, ["das"]):
+        raise KeyboardInterrupt
+    assert "1 of 4 tasks of the stage 'dummy' are done (40 %), and are kept" in stop.value.__notes__
+
+
+@pytest.mark.parametrize(
+    "options, said",
+    [(["--scheduler", "tls://h:1"], "--scheduler: belongs to --engine dask"), (["--engine", "dask"], "an address is missing"),
+     (["--engine", "dask", "--scheduler", "tcp://10.0.0.1:8786"], "this machine alone"), (["--wait"], "--wait: only a run")],
+)  # fmt: skip
+def test_options_of_engines_are_checked_before_anything_is_read(
+    tmp_path: Path, commands: Commands, root: Path, options: list[str], said: str
+) -> None:
+    code, _, err = commands.named("run")(
+        root / "configs" / "1940.toml", "--data", "none", "--out", tmp_path / "out", *options
+    )
+    assert code == 2
+    assert said in err
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_choice_of_an_engine_is_in_the_command_that_goes_on(tmp_path: Path) -> None:
+    from das.cli.running import _of_engine
+
+    assert _of_engine(EngineChoice(workers=4)) == []
+    assert _of_engine(EngineChoice("array", wait=True)) == ["--engine", "array", "--wait"]
+    for name in ("ca.pem", "cert.pem", "key.pem"):
+        (tmp_path / name).touch()
+    chosen = EngineChoice("dask", scheduler="tls://h:1", tls=tmp_path)
+    assert _of_engine(chosen) == ["--engine", "dask", "--scheduler", "tls://h:1", "--tls", tmp_path]

@@ -1,0 +1,72 @@
+"""The loop for Slurm that the documentation prints, run as it is printed, with an sbatch that does its tasks one by one, from the
+last to the first."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+DAS = """#!{python}
+import sys
+from pathlib import Path
+from das.engine.progress import Silent
+from das.engine.tasks import HandedOver
+from das.files.run.array import ArrayEngine
+from das.files.run.board import Board
+from das.files.run.staged import perform
+from das.jobs import tasks as jobs
+from tests.engine.stages import note, tasks
+
+command, *words = sys.argv[1:]
+jobs.STAGES = {{"first": note, "second": note}}
+if command == "run":
+    out = Path(words[words.index("--out") + 1])
+    with open("calls", "a") as file:
+        print(*words, file=file)
+    try:
+        with ArrayEngine() as engine:
+            for stage in jobs.STAGES:
+                perform(engine, note, tasks(out, "ab", stage), Silent(), confidential=True)
+    except HandedOver:
+        sys.exit(0)
+    Board(out).remove()
+elif command == "tasks":
+    board = Board(Path(words[0]))
+    for task in (t for s in board.stages() for t in board.left(s)):
+        print(task)
+else:
+    jobs.do(Path(words[0]), *words[1:])
+"""
+SBATCH = """#!/bin/sh
+for word; do
+    case $word in
+        --array=*) last=${word#--array=1-}; last=${last%%%*};;
+        *das\\ task*) work=$word;;
+    esac
+done
+while [ $last -gt 0 ]; do
+    SLURM_ARRAY_TASK_ID=$last sh -c "$work" || exit 1
+    last=$((last - 1))
+done
+"""
+
+
+def test_the_loop_for_slurm_does_a_run(tmp_path: Path, root: Path) -> None:
+    page = (root / "docs" / "engines.md").read_text(encoding="utf-8")
+    (script,) = re.findall(r"```bash\n(#!/bin/bash\n.*?)```", page, re.DOTALL)
+    for name, text in {"das": DAS.format(python=sys.executable), "sbatch": SBATCH}.items():
+        (tmp_path / name).write_text(text)
+        (tmp_path / name).chmod(0o755)
+    (tmp_path / "loop").write_text(script.replace("/scratch/nation", f"{tmp_path}/nation"))
+    environment = os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}", "PYTHONPATH": str(root)}
+    done = subprocess.run(
+        ["bash", "loop"], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (tmp_path / "nation" / "done.txt").read_text().split() == ["b", "a", "b", "a"]
+    calls = (tmp_path / "calls").read_text().splitlines()
+    assert [c.endswith("--resume") for c in calls] == [False, True, True]
+    assert not (tmp_path / "nation" / "confidential" / "work").exists()
