@@ -138,8 +138,8 @@ def run(
     ``progress=True`` shows how far it is: a bar for each stage in a terminal, a line for each in a notebook or a log; an
     object with ``stage(name, total)`` and ``advance(n)`` is told instead (:class:`das.engine.progress.Progress`).
 
-    With ``resume`` a run in ``out`` that was interrupted (a note to the ``KeyboardInterrupt`` says so) goes on;
-    ``accept_spent`` measures again what was being drawn, and states both spendings. A run that the machine has not the memory
+    With ``resume`` a run in ``out`` that was interrupted (a note to the ``KeyboardInterrupt`` says so) goes on: what was being
+    drawn is drawn again, the same. Where that cannot be, ``accept_spent`` draws it a second time, and states both spendings. A run that the machine has not the memory
     for is refused before anything is measured, but with ``ignore_memory``.
     """
     from das.engine.display import display

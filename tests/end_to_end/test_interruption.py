@@ -30,7 +30,7 @@ from das.release import verify
 from das.release.estimating import Outcome
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="no fork on this system")
-KILLS = {"keyed": 50, "forgetful": 10}
+KILLS = {"keyed": 30, "forgetful": 10}
 LOSSES = 5  # of a forgetful source
 
 SERVER = """

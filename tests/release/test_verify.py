@@ -296,6 +296,55 @@ def test_the_files_alone_are_held_against_the_ledger_as_it_stands(copied: Path, 
         verify.check(copied)
 
 
+def entries(release: Path) -> list[dict[str, Any]]:
+    return [json.loads(x) for x in (release / "ledger.jsonl").read_text(encoding="utf-8").splitlines()]
+
+
+def a_part(told: list[dict[str, Any]]) -> int:
+    return next(i for i, x in enumerate(told) if x.get("part", {}).get("files"))
+
+
+def other_digest(part: dict[str, Any]) -> None:
+    part["files"] = dict.fromkeys(part["files"], "0" * 64)
+
+
+def other_file(part: dict[str, Any]) -> None:
+    part["files"] = {"../confidential/report.html": "0" * 64}
+
+
+@pytest.mark.parametrize(("change", "words"), [
+    (lambda told: told.pop(a_part(told)), ["has not all its parts"]),
+    (lambda told: told.pop(), ["does not say that everything was measured"]),
+    (lambda told: told[0]["begin"].update(parts=2), ["has not all its parts"]),
+    (lambda told: other_digest(told[a_part(told)]["part"]), ["the digest is ", "and in ledger.jsonl 0000"]),
+    (lambda told: other_file(told[a_part(told)]["part"]), ["of no file"]),
+    (lambda told: told[a_part(told)]["part"]["files"].popitem(), ["and in ledger.jsonl there is none"]),
+    (lambda told: told.insert(a_part(told) + 1, {"part": told[a_part(told)]["part"] | {"stream": "00"}}), ["another stream"]),
+    (lambda told: told.append(told[0]), ["an entry after the last"]),
+])  # fmt: skip
+def test_every_fault_of_the_parts_in_the_ledger_is_noticed(
+    copied: Path, change: Callable[[list[dict[str, Any]]], object], words: list[str]
+) -> None:
+    """With every digest of the statement right."""
+    told = entries(copied)
+    change(told)
+    (copied / "ledger.jsonl").write_text("".join(json.dumps(x) + "\n" for x in told), encoding="utf-8")
+    sealed(copied)
+    refused(copied, *words)
+
+
+def test_the_ledger_of_a_release_names_streams_and_keeps_no_key(finished: Path) -> None:
+    told = entries(finished)
+    begun = [x["begin"] for x in told if "begin" in x]
+    assert len({x["key"] for x in begun}) == 1
+    assert "HMAC-SHA256 under a run key" in begun[0]["entropy"]
+    assert len({x["part"]["stream"] for x in told if "part" in x}) == len(begun)
+    first = next(i for i, x in enumerate(told) if "part" in x)
+    assert all("begin" in x or "draw" in x for x in told[:first])  # every draw before the first noise
+    assert [list(x) for x in told[first:]] == [*[["part"]] * len(begun), ["done"]]
+    assert not list(finished.parent.rglob("*.key"))
+
+
 @pytest.mark.parametrize("line_", ["3", "null", '"x"', "[" * 100_000, '{"draw": {"sigma_sq": "1/0"}}'])
 def test_a_ledger_line_of_another_kind(copied: Path, line_: str) -> None:
     (copied / "ledger.jsonl").write_text(line_ + "\n")
