@@ -635,7 +635,7 @@ def test_an_unexpected_failure_is_exit_code_3_with_a_trace(
     def broken(*_: object, **__: object) -> None:
         raise RuntimeError("the stage has a fault")
 
-    monkeypatch.setattr(measuring, "measure", broken)
+    monkeypatch.setattr(measuring, "draw", broken)
     said = das("run", "configs/1940.toml", "--out", tmp_path / "run")
     assert said.code == 3
     assert "Traceback" in said.err
@@ -673,7 +673,8 @@ def test_a_full_disk_says_how_to_go_on(das: Das, tmp_path: Path, monkeypatch: py
 
 
 def test_an_interruption_says_what_is_spent(das: Das, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Before the first draw nothing is, and nothing is left behind; within a level, what was announced is."""
+    """Before the first draw nothing is, and nothing is left behind; within a level nothing that can be drawn again, and where
+    that is not kept, what was announced."""
 
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
@@ -684,14 +685,19 @@ def test_an_interruption_says_what_is_spent(das: Das, tmp_path: Path, monkeypatc
             said = das("run", "configs/1940.toml", "--out", tmp_path / "run")
         assert (said.code, said.err) == (130, "das: interrupted\n  nothing was measured: no budget is spent\n")
         assert not (tmp_path / "run").exists()
-    with monkeypatch.context() as patch:
-        patch.setattr(measuring.nmf, "write", lambda *args: next(args[-1]) and interrupted())
-        said = das("run", "configs/1940.toml", "--data", "data/ext1940", "--out", tmp_path / "run")
-    assert said.code == 130
-    again = said.err.partition("spendings): das ")[2].split()
-    assert again[-2:] == ["--resume", "--accept-spent"]
-    refused(das(*again[:-1]), "is spent", "--accept-spent")
-    assert das(*again).code == 0
+    for name, asked in (("keyed", []), ("forgetful", ["--accept-spent"])):
+        with monkeypatch.context() as patch:
+            patch.setattr(measuring.nmf, "write", lambda *args: next(args[4]) and interrupted())
+            said = das("run", "configs/1940.toml", "--data", "data/ext1940", "--out", tmp_path / name,
+                       "--set", f"run.entropy={name}")  # fmt: skip
+        assert said.code == 130
+        words = ["is spent (persons at National)", "as much once more"] if asked else ["the same: it costs nothing"]
+        assert all(word in said.err for word in words), said.err
+        again = said.err.rpartition(": das ")[2].split()
+        assert again[-1 - len(asked) :] == ["--resume", *asked]
+        if asked:
+            refused(das(*again[:-1]), "is spent", "--accept-spent")
+        assert das(*again).code == 0
 
 
 def test_constraints_that_contradict_each_other_are_the_fault_of_the_release(
