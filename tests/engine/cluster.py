@@ -6,9 +6,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import dask
 import distributed
+from distributed.comm import tcp
 
 from das.engine.dask import RESOURCE
 
@@ -27,7 +29,28 @@ def cluster(tls: Path, plain: int = 1, marked: int = 1) -> Iterator[Any]:
     scheduler = {"cls": distributed.Scheduler, "options": shared | {"dashboard_address": ":0"}}
     # such a cluster gives up a worker that is being started anew some seconds after another was lost
     with (
-        dask.config.set({"distributed.deploy.lost-worker-timeout": "1 hour"}),
+        dask.config.set({"distributed.deploy.lost-worker-timeout": "1 hour", "distributed.comm.compression": None}),
         distributed.SpecCluster(workers=workers, scheduler=scheduler, security=security, silence_logs=50) as made,
     ):
         yield made
+
+
+@contextmanager
+def recorded() -> Iterator[list[bytes]]:
+    """All that the client and the scheduler, which are of this process, send and receive: so all that there is, for workers have
+    nothing to tell each other."""
+    frames: list[bytes] = []
+    sent, received = tcp.to_frames, tcp.from_frames
+
+    async def to_frames(*args: Any, **options: Any) -> Any:
+        out = await sent(*args, **options)
+        frames.extend(bytes(f) for f in out)
+        return out
+
+    async def from_frames(given: Any, *args: Any, **options: Any) -> Any:
+        given = list(given)
+        frames.extend(bytes(f) for f in given)
+        return await received(given, *args, **options)
+
+    with patch.object(tcp, "to_frames", to_frames), patch.object(tcp, "from_frames", from_frames):
+        yield frames

@@ -199,15 +199,22 @@ def test_what_a_task_raises_is_raised(engine: DaskEngine, tmp_path: Path) -> Non
         perform(engine, fail, tasks(tmp_path, ["input", "a"]), Told())
 
 
-def test_the_truth_is_in_no_log(engine: DaskEngine, tmp_path: Path) -> None:
-    """Its words are in the run's confidential folder alone; neither the scheduler nor a worker has seen them."""
-    for name in ("bug", "input"):
-        with pytest.raises(DasError) as raised:
-            perform(engine, fail, tasks(tmp_path, [name], name), Told(), confidential=True)
-        assert SECRET not in str(raised.value)
+def test_the_truth_is_in_no_message_and_no_log(engine: DaskEngine, tmp_path: Path) -> None:
+    """What a task saw is in its words, and these are in the run's confidential folder alone."""
+    with clusters.recorded() as frames:
+        for name in ("bug", "input", "infeasible"):
+            with pytest.raises(DasError) as raised:
+                perform(engine, fail, tasks(tmp_path, [name], name), Told(), confidential=True)
+            assert SECRET not in str(raised.value)
+        perform(engine, fail, tasks(tmp_path, ["well"], "well"), Told(), confidential=True)
+    told = b"".join(frames)
     logs = str(engine._client.get_worker_logs()) + str(engine._client.get_scheduler_logs())
+    assert b"infeasible" in told  # names of partitions are: it is recorded
+    assert b"InfeasibleError" in told
     assert "Registered to" in logs
+    assert SECRET.encode() not in told
     assert SECRET not in logs
+    assert SECRET in (tmp_path / "confidential" / "work" / "bug" / "faults" / "bug.json").read_text()
 
 
 def test_the_truth_waits_for_no_worker_that_may_not_see_it(

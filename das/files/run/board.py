@@ -190,6 +190,7 @@ class Board:
         at_work = [
             AtWork(p, b["host"], b["process"], datetime.fromisoformat(b["began"])) for p, b in begun.items() if b
         ]
+        at_work = [a for a in at_work if a.began >= opened]  # who began before the run last did is gone
         faults = {t.partition: f for t in tasks if records[t.partition] is None and (f := self.fault(t)) is not None}
         before = sum(w for p, w in weights.items() if p in done and p not in lately)
         return Standing(

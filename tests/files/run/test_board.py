@@ -325,6 +325,8 @@ def test_how_far_a_stage_is_and_when_it_ends(board: Board) -> None:
     assert s.pace.rate == pytest.approx(3 / 90, rel=0.05)
     assert s.pace.left == pytest.approx(90, rel=0.05)
     assert [(a.partition, a.process) for a in s.at_work] == [("b", os.getpid())]
+    opened_at(board, datetime.now(UTC))  # the run goes on: who was at work before is not any more
+    assert board.standing("dummy").at_work == ()
     assert s.peak_mb == 512.0
     assert s.seconds == 10.0
 
