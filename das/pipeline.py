@@ -24,17 +24,23 @@ from das.engine.choice import EngineChoice
 from das.errors import UserError
 from das.files import atomic
 from das.files.run import errors_csv, truth
+from das.files.run.board import Board
 from das.files.run.run_directory import RunDirectory
+from das.files.run.staged import opened as opened_engine
+from das.model.error_rows import ErrorRow
 from das.model.not_private import marked
-from das.release.estimating import Made, Outcome, certificates_json, post_process
-from das.release.post import open_release
+from das.model.records import Source
+from das.release.estimating import Made, Outcome, certificates_json, post_process, post_process_cut
+from das.release.post import open_part, open_release
 from das.report import ByPlace, by_place, html
 from das.report.answers import AnswerKey, Shown
 from das.report.facts import facts
 from das.size import Size, refuse_beyond, sizes
 from das.spec import RunSpec
 from das.stages import Stages
-from das.truth.assessment import Assessed, assess, truth_path
+from das.truth import by_shard
+from das.truth.assessment import Assessed, assess
+from das.truth.begun import Begun
 from das.truth.measuring import MeasuringRecord, begin, check_configuration, check_same, measure_release
 from das.truth.preparation import prepare
 from das.truth.prepared import Prepared, TrueHistograms
@@ -71,15 +77,49 @@ def run(
         return _finished(spec, directory)
     if not resume:
         directory.refuse_if_taken()
+    if resume and directory.begun.exists():
+        check_configuration(spec, directory)
+        return _cut(spec, directory, engine, stages, progress, accept_spent)
     with executor(engine.workers) as pool:
         prepared = prepare(spec, paths, stages, progress)
-        if not ignore_memory:
-            refuse_beyond(sizes_of(spec, prepared), engine.workers)
-        if resume:
-            check_same(spec, prepared, directory)
-        return run_prepared(
-            spec, prepared, directory, pool, stages, progress, resume=resume, accept_spent=resume and accept_spent
-        )
+        if not len(prepared.shards):
+            if not ignore_memory:
+                refuse_beyond(sizes_of(spec, prepared), engine.workers)
+            if resume:
+                check_same(spec, prepared, directory)
+            return run_prepared(
+                spec, prepared, directory, pool, stages, progress, resume=resume, accept_spent=resume and accept_spent
+            )
+        with stages("begin"):
+            progress.stage("begin", None)
+            by_shard.begin(spec, prepared, directory)
+    del prepared
+    return _cut(spec, directory, engine, stages, progress)
+
+
+def _cut(
+    spec: RunSpec,
+    directory: RunDirectory,
+    choice: EngineChoice,
+    stages: Stages,
+    progress: Progress,
+    accept_spent: bool = False,
+) -> Outcome:
+    """A run that has begun, and is cut into shards: its stages as tasks over partitions."""
+    begun = Begun.read(directory)
+    spec = spec.on(begun.ways)
+    with directory.held(), opened_engine(choice) as engine:
+        measured = by_shard.measure_shards(spec, begun, directory, engine, choice.size, stages, progress, accept_spent)
+        made = post_process_cut(directory.root, spec, engine, choice, stages, progress)
+        trunk = open_part(directory.release, 0)
+        with stages("evaluate"):
+            rows = by_shard.assess_shards(spec, begun, directory, trunk, made.published, engine, choice.size, progress)
+        beside = None
+        if made.shown is not None:
+            known = {u.name: by_shard.trunk_of(trunk, directory, u.name)[0] for u in spec.universes}
+            beside = by_place(made.shown, _true_answers(spec, made.shown, known))
+        Board(directory.root).remove()
+        return _written(spec, directory, measured, made, beside, rows, begun.sources, not trunk.apart, stages, progress)
 
 
 def sizes_of(spec: RunSpec, prepared: Prepared) -> list[Size]:
@@ -143,17 +183,33 @@ def finish(
     progress: Progress,
 ) -> Outcome:
     """The end of a run: what post-processing made is held against the truth, and all is written down."""
-    privacy = measured.privacy
     for name, levels in prepared.truth.items():
-        truth.write(truth_path(directory, name), levels[prepared.spine.levels[-1]])
+        truth.write(directory.truth_of(name), levels[prepared.spine.levels[-1]])
     with stages("evaluate"):
         held = Assessed(prepared.spine, prepared.trees, prepared.truth, made.published, prepared.areas)
         rows = assess(spec, directory, held, progress)
+    alike = all(tree.alike for tree in prepared.trees.values())
+    return _written(spec, directory, measured, made, beside, rows, prepared.sources, alike, stages, progress)
+
+
+def _written(
+    spec: RunSpec,
+    directory: RunDirectory,
+    measured: MeasuringRecord,
+    made: Made,
+    beside: ByPlace | None,
+    rows: dict[str, list[ErrorRow]],
+    sources: Sequence[Source],
+    alike: bool,
+    stages: Stages,
+    progress: Progress,
+) -> Outcome:
+    """The page of the errors, and the manifest. ``alike``: what was measured is what is published."""
+    privacy = measured.privacy
     if beside is not None:
         first = spec.persons.name
         page = facts(spec.run.name, spec.persons.schema, privacy, stages.done,
-                     {lv: c.estimation for lv, c in made.certificates[first].items()},
-                     apart=not all(tree.alike for tree in prepared.trees.values()))  # fmt: skip
+                     {lv: c.estimation for lv, c in made.certificates[first].items()}, apart=not alike)  # fmt: skip
         page |= {"version": __version__, "digest": specification.digest(spec)}
         with stages("report"):
             progress.stage("report", None)
@@ -167,7 +223,7 @@ def finish(
             "version": __version__,
             "spec_digest": specification.digest(spec),
             "began": measured.began.isoformat(timespec="seconds"),
-            "inputs": [asdict(s) for s in prepared.sources],
+            "inputs": [asdict(s) for s in sources],
             "stages": stages.done,
             "certificates": certificates_json(made.certificates),
             "outputs": directory.digests(),

@@ -11,13 +11,16 @@ from das.errors import UserError
 
 LOCAL, DASK, ARRAY = ENGINES = ("local", "dask", "array")
 #: The files of a folder ``--tls``: whose certificates are believed, one's own, and its key.
+#: As many blocks as a state of middling size has.
+SIZE = 1 << 15
 TLS = ("ca.pem", "cert.pem", "key.pem")
 
 
 @dataclass(frozen=True)
 class EngineChoice:
     """An engine and what it needs: ``workers`` are processes of this machine, ``scheduler`` is the address of Dask's,
-    ``tls`` a folder with the files ``TLS``; ``wait``: a run with ``array`` stays until others have done its tasks.
+    ``tls`` a folder with the files ``TLS``; ``wait``: a run with ``array`` stays until others have done its tasks; ``size``: a
+    partition of several shards has so many lowest units at most.
 
     Raises:
         UserError: options that do not go together, or an address that would carry code and paths in the clear.
@@ -28,6 +31,7 @@ class EngineChoice:
     scheduler: str | None = None
     tls: Path | None = None
     wait: bool = False
+    size: int = SIZE
 
     def __post_init__(self) -> None:
         if self.name not in ENGINES:

@@ -3,7 +3,7 @@ unbiased estimates. The algebra is in :mod:`das.estimate.information`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 
@@ -101,13 +101,15 @@ def collapse(
     *,
     told: Information | None = None,
     to: str | None = None,
+    asked: Mapping[str, Sequence[str]] | None = None,
 ) -> Collapsed:
     """The pass up: each level says what it knows of the one above.
 
     *A trunk and shards* (:mod:`das.model.shards`): that of a shard ends with what is said of its units of the level ``to``,
     ``below[to]``, and goes no further up. That of a trunk begins with what the shards so said of its lowest units, in their order
     (``told``). Both work in the algebra of all queries that the universe was asked (``universe.draws``), whichever
-    of them are in the source.
+    of them are in the source. ``asked``: by level the queries that units were asked anywhere, where the source has
+    only those of a part's own.
 
     Raises:
         InputError: the spine has one level, or the detailed query is not measured at the lowest.
@@ -136,6 +138,8 @@ def collapse(
         if depth:
             up = spine.levels[depth - 1]
             below[up] = _told(modes, known, parts.get(level), parent, spine.units(up))
+    if asked is not None:
+        queries = {level: {q: schema.query(q) for q in asked.get(level, ())} for level in queries}
     return Collapsed(spine, modes, queries, information, below, parts)
 
 

@@ -146,6 +146,14 @@ def write_json(path: Path, value: Mapping[str, Any], mode: int | None = None) ->
     write_text(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n", mode)
 
 
+def link(path: Path, new: Path) -> None:
+    """A second name, in a draft, of a file that is never written again; a copy where the system has no such names."""
+    try:
+        os.link(path, new)
+    except OSError:  # another file system, one without links, or another owner's file
+        shutil.copyfile(path, new)
+
+
 def make_folder(path: Path) -> None:
     """``path`` and what is missing above it, each on disk."""
     if path.is_dir():

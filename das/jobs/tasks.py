@@ -10,9 +10,17 @@ from das.engine.tasks import Answer, Work, answer_of, outcome
 from das.errors import UserError
 from das.files.run.board import Board
 from das.files.run.staged import attempt
+from das.release import by_shard
+from das.truth import by_shard as truth_by_shard
 
 #: The work of each stage that is done by tasks, by its name.
-STAGES: Mapping[str, Work] = {}
+STAGES: Mapping[str, Work] = {
+    "measure": truth_by_shard.measure,
+    "collect": by_shard.collect,
+    "look": by_shard.look,
+    "branch": by_shard.branch,
+    "evaluate": truth_by_shard.evaluate,
+}
 
 
 def do(run: Path, stage: str, partition: str) -> Answer:

@@ -8,12 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from das.model.closed import Closed
+from das.model.frozen import Frozen
 
 Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class SparseAnswers(Closed):
+class SparseAnswers(Closed, Frozen):
     """Of an array ``(units, answers)``, in C order, the elements ``at`` (increasing) and what they are, ``count``; all others
     are 0."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -81,6 +82,13 @@ class Histogram(Closed, Frozen):
         a, b = self.indptr[start], self.indptr[stop]
         return Histogram(self.cells, self.indptr[start : stop + 1] - a, self.cell[a:b], self.count[a:b])
 
+    def some(self, units: NDArray[np.int64]) -> Histogram:
+        """The units of these numbers, in this order."""
+        size = np.diff(self.indptr)[units]
+        indptr = np.concatenate([[0], np.cumsum(size)])
+        at = np.repeat(self.indptr[units] - indptr[:-1], size) + np.arange(indptr[-1])
+        return Histogram(self.cells, indptr, self.cell[at], self.count[at])
+
     def dense(self) -> NDArray[np.int64]:
         """Shape ``(units, cells)``. For a batch, never for a level of blocks."""
         out = np.zeros((self.units, self.cells), dtype=np.int64)
@@ -115,6 +123,15 @@ class Histogram(Closed, Frozen):
             first = np.flatnonzero(np.diff(at[order], prepend=-1))
             at, count = at[order[first]], np.add.reduceat(count[order], first)
         return SparseAnswers(self.units, query.answers, at, count)
+
+    def to_arrays(self) -> dict[str, NDArray[np.int64]]:
+        """As a file holds it."""
+        return {"cells": np.array(self.cells), "indptr": self.indptr, "cell": self.cell, "count": self.count}
+
+    @staticmethod
+    def of_arrays(arrays: Mapping[str, NDArray[np.int64]]) -> Histogram:
+        """From what :meth:`to_arrays` gave."""
+        return Histogram(int(arrays["cells"]), arrays["indptr"], arrays["cell"], arrays["count"])
 
     def same_as(self, other: Histogram) -> bool:
         return (

@@ -33,6 +33,7 @@ from das.model.measured_spine import MeasuredSpine
 from das.model.schema import Schema
 from das.model.spine import Spine
 from das.model.universe import Planned
+from das.model.ways import Ways
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,7 @@ def idle(universe: Planned, levels: Sequence[str], split: Collection[str] = ()) 
 def idle_on(universe: Planned, tree: MeasuredSpine, published: Spine) -> tuple[Idle, ...]:
     """As :func:`idle`, where the tree is known that the universe is measured over: of each level and query that is idle in
     some unit the draws of all classes."""
-    found = [i.on(tree, published) for i in idle(universe.on(tree), tree.spine.levels, tree.split)]
+    found = [i.on(tree, published) for i in idle(universe.on(Ways.of(tree)), tree.spine.levels, tree.split)]
     some = {(i.draw.level, i.draw.query) for i in found if i.units}
     return tuple(i for i in found if (i.draw.level, i.draw.query) in some)
 

@@ -32,70 +32,8 @@ Ints = NDArray[np.int64]
 FANOUT = 12
 
 
-class _Measured:
-    """How the units of a tree are measured, and where they are on the published one: ``place`` is the published unit of its
-    level that each of the lowest units lies in."""
-
-    spine: Spine
-    place: Ints
-    last: tuple[NDArray[np.int8], ...]
-    shares: bool
-
-    def level_names(self) -> tuple[str, ...]:
-        """Of all levels, also of those that are not there."""
-        raise NotImplementedError
-
-    @property
-    def alike(self) -> bool:
-        """Whether all units of a level are measured alike."""
-        return not self.last
-
-    def measured(self, level: str) -> NDArray[np.bool_]:
-        """The units of a level that are measured, ``(units,)``."""
-        depth = self.spine.index(level)
-        return np.ones(len(self.spine.codes[depth]), dtype=bool) if self.alike else self.last[depth] >= depth
-
-    def classes(self, level: str) -> Mapping[str, NDArray[np.bool_]]:
-        """The classes of a level's units that there are, each with its units ``(units,)``; of those that are not measured
-        last."""
-        depth = self.spine.index(level)
-        if self.alike:
-            return {ALL: np.ones(len(self.spine.codes[depth]), dtype=bool)}
-        if not self.shares:
-            both = {chains.MEASURED: self.last[depth] == depth, chains.UNMEASURED: self.last[depth] != depth}
-            return {name: units for name, units in both.items() if units.any()}
-        found = sorted(np.unique(self.last[depth]).tolist(), key=lambda end: (end < depth, end))
-        return {chains.name(self.level_names(), depth, end): self.last[depth] == end for end in found}
-
-    def within(self, level: str, published: Spine) -> Ints:
-        """The published unit of a level that each unit of the tree's lies in, ``(units,)``; :data:`das.model.cover.NOWHERE`
-        where it lies in several."""
-        if self.alike:
-            return np.arange(published.units(level))
-        below = self.spine.up(self.spine.levels[-1], level)
-        home = published.up(published.levels[-1], level)[self.place]
-        first = np.searchsorted(below, np.arange(self.spine.units(level)))
-        low, high = np.minimum.reduceat(home, first), np.maximum.reduceat(home, first)
-        return np.where(low == high, low, NOWHERE)
-
-
 @dataclass(frozen=True, eq=False, repr=False)
-class MeasuredTrunk(_Measured, Frozen):
-    """The upper levels of a :class:`MeasuredSpine`, of whose levels ``every`` has the names. Several of its lowest units may
-    be in one place, as the two branches of a county are; :data:`das.model.cover.NOWHERE` is that of one in several."""
-
-    spine: Spine
-    place: Ints
-    last: tuple[NDArray[np.int8], ...]
-    shares: bool
-    every: tuple[str, ...]
-
-    def level_names(self) -> tuple[str, ...]:
-        return self.every
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class MeasuredSpine(_Measured, Frozen):
+class MeasuredSpine(Frozen):
     """``spine`` is the tree. ``place`` ``(lowest units,)``: of each of its lowest units the number of the lowest unit of the
     published spine that it is. ``last`` has for each level, root first, an array ``(units,)``: a unit at depth i is
     measured with the shares of the levels i to ``last``, and with none where that is -1
@@ -170,7 +108,41 @@ class MeasuredSpine(_Measured, Frozen):
         return f"<MeasuredSpine: {', '.join(some)}>"
 
     def level_names(self) -> tuple[str, ...]:
+        """Of all levels, also of those that are cut off."""
         return self.spine.levels
+
+    @property
+    def alike(self) -> bool:
+        """Whether all units of a level are measured alike."""
+        return not self.last
+
+    def measured(self, level: str) -> NDArray[np.bool_]:
+        """The units of a level that are measured, ``(units,)``."""
+        depth = self.spine.index(level)
+        return np.ones(len(self.spine.codes[depth]), dtype=bool) if self.alike else self.last[depth] >= depth
+
+    def classes(self, level: str) -> Mapping[str, NDArray[np.bool_]]:
+        """The classes of a level's units that there are, each with its units ``(units,)``; of those that are not measured
+        last."""
+        depth = self.spine.index(level)
+        if self.alike:
+            return {ALL: np.ones(len(self.spine.codes[depth]), dtype=bool)}
+        if not self.shares:
+            both = {chains.MEASURED: self.last[depth] == depth, chains.UNMEASURED: self.last[depth] != depth}
+            return {name: units for name, units in both.items() if units.any()}
+        found = sorted(np.unique(self.last[depth]).tolist(), key=lambda end: (end < depth, end))
+        return {chains.name(self.level_names(), depth, end): self.last[depth] == end for end in found}
+
+    def within(self, level: str, published: Spine) -> Ints:
+        """The published unit of a level that each unit of the tree's lies in, ``(units,)``; :data:`das.model.cover.NOWHERE`
+        where it lies in several."""
+        if self.alike:
+            return np.arange(published.units(level))
+        below = self.spine.up(self.spine.levels[-1], level)
+        home = published.up(published.levels[-1], level)[self.place]
+        first = np.searchsorted(below, np.arange(self.spine.units(level)))
+        low, high = np.minimum.reduceat(home, first), np.maximum.reduceat(home, first)
+        return np.where(low == high, low, NOWHERE)
 
     def truncated(self, level: str, published: Spine) -> MeasuredTrunk:
         """The levels down to ``level``."""
@@ -260,3 +232,18 @@ class MeasuredSpine(_Measured, Frozen):
                              "leaves out", where="geography.spine",
                              remedy='mend the input, or set geography.spine = "tabulation"')  # fmt: skip
         return Histogram.of(len(self.place), lowest.cells, unit, lowest.cell, lowest.count)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class MeasuredTrunk(MeasuredSpine):
+    """The upper levels of a measured tree, of whose levels ``every`` has the names. ``place`` is the published unit of the lowest of
+    them that each of its units lies in; several may be in one, as the two branches of a county are."""
+
+    every: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if len(self.place) != len(self.spine.codes[-1]):
+            raise InputError("lowest units and their places differ in number", where="measured trunk")
+
+    def level_names(self) -> tuple[str, ...]:
+        return self.every

@@ -11,7 +11,7 @@ A shard by itself is an ordinary tree, with one root: what is above it is there,
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from das.errors import InputError
 from das.model.cover import NOWHERE
 from das.model.frozen import Frozen
-from das.model.measured_spine import MeasuredSpine, MeasuredTrunk
+from das.model.measured_spine import MeasuredSpine
 from das.model.spine import Spine
 
 Ints = NDArray[np.int64]
@@ -59,7 +59,8 @@ class Shards(Frozen):
             if any((tree.within(level, spine) == NOWHERE).any() for tree in trees):
                 break
             sizes = _lowest_units(spine, level)
-            found = Shards(level, _cuts(spine.parent[spine.index(level)], sizes, largest // (LARGEST // TOGETHER)))
+            starts = _cuts(spine.parent[spine.index(level)], sizes, largest // (LARGEST // TOGETHER))
+            found = Shards(level, _inhabited(starts, [tree.within(level, spine) for tree in trees]))
             if sizes.max() <= largest:
                 break
         return found
@@ -99,7 +100,7 @@ class Shards(Frozen):
         units = self.units(shard)
         return spine.restricted(self.level, np.arange(units.start, units.stop))
 
-    def trunk_of(self, tree: MeasuredSpine, spine: Spine) -> MeasuredSpine | MeasuredTrunk:
+    def trunk_of(self, tree: MeasuredSpine, spine: Spine) -> MeasuredSpine:
         """The trunk of a measured tree over the published ``spine``; all of it where there is no shard."""
         return tree.truncated(self.level, spine) if len(self) else tree
 
@@ -128,3 +129,13 @@ def _cuts(parent: Ints, sizes: Ints, together: int) -> Ints:
             held = 0
         held, above = held + size, home
     return np.array([*out, len(sizes)], dtype=np.int64)
+
+
+def _inhabited(starts: Ints, homes: Sequence[Ints]) -> Ints:
+    """The cuts without those of shards in which some tree has no unit: these join the one before, the first the one behind.
+    ``homes`` are the published units that the units of each tree lie in."""
+    for home in homes:
+        there = np.bincount(np.searchsorted(starts, home, side="right") - 1, minlength=len(starts) - 1) > 0
+        kept = np.flatnonzero(there)
+        starts = np.concatenate([[0], starts[kept[1:]], starts[-1:]])
+    return np.asarray(starts, dtype=np.int64)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -77,3 +79,8 @@ class Certificates:
 
     def merge(self, other: Certificates) -> Certificates:
         return Certificates(self.estimation.merge(other.estimation), self.rounding.merge(other.rounding))
+
+    @staticmethod
+    def of(given: Mapping[str, Mapping[str, Any]]) -> Certificates:
+        """From what :func:`dataclasses.asdict` makes of one."""
+        return Certificates(*(Certificate(**given[part]) for part in ("estimation", "rounding")))

@@ -14,11 +14,11 @@ from functools import cached_property
 from das.model.budget import Plan, QueryNoise, UnitPath
 from das.model.frozen import Frozen
 from das.model.kinds import RecordKind
-from das.model.measured_spine import MeasuredSpine
 from das.model.microdata_form import MicrodataForm
 from das.model.publications import Publication
 from das.model.schema import Schema
 from das.model.tabulation import Tabulation
+from das.model.ways import Ways
 
 
 @dataclass(frozen=True)
@@ -109,6 +109,6 @@ class Planned(Universe):
     def draws(self) -> tuple[QueryNoise, ...]:
         return self.plan.draws
 
-    def on(self, tree: MeasuredSpine) -> Planned:
+    def on(self, tree: Ways) -> Planned:
         """The same with the classes and paths that a tree has."""
         return replace(self, plan=self.plan.along(tree.paths), usual=tree.usual)

@@ -35,9 +35,11 @@ class Bought:
 
 
 def bought(release: Opened, u: Universe) -> Mapping[LevelQuery, Bought]:
-    """Of all that was measured; empty where it takes too long, or where the measurements do not tell every cell apart."""
+    """Of all that was measured; empty of a part of a release, where it takes too long, or where the measurements do not tell every cell apart."""
     tree = release.tree(u)
-    if not (tree.alike or all(n.mechanism.currency == "rho" for n in u.noise)):  # shares of chains add up in rho alone
+    if release.part is not None or not (
+        tree.alike or all(n.mechanism.currency == "rho" for n in u.noise)
+    ):  # shares of chains add up in rho alone
         return {}
     noise = u.plan.plain if isinstance(u, Planned) else u.noise
     pairs = tuple((n.level, n.query) for n in noise)

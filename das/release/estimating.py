@@ -8,29 +8,38 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from das import spec as specification
 from das.accounting.document import Document, ForeignStatement
 from das.engine import Progress, Silent, executor, refuse_within_import
+from das.engine.choice import EngineChoice
+from das.engine.local import LocalEngine
+from das.engine.tasks import Engine
 from das.errors import InfeasibleError, ReleaseError, UserError
 from das.files import atomic
 from das.files.measurements import published_layout
+from das.files.release import spine as spine_file
 from das.files.release import statement
 from das.files.release.adoption import adopt
 from das.files.run import run_directory
+from das.files.run.board import Board
 from das.files.run.ledger import digests
 from das.files.run.run_directory import RunDirectory
+from das.files.run.staged import perform
 from das.model.error_rows import ErrorRow
 from das.model.histogram import Histogram
 from das.model.not_private import marked
+from das.model.prior import HousingPrior
 from das.model.release import Release
 from das.model.solution import Certificates
-from das.release import assumed, dictionary
+from das.model.spine import Spine
+from das.release import assumed, by_shard, dictionary
 from das.release import page as release_report
-from das.release.post import Opened, estimate, open_release, publish
-from das.release.residuals import Misfit, misfits, residual_sums
+from das.release.post import Opened, estimate, open_part, open_release, publish
+from das.release.residuals import ResidualSums, misfits, residual_sums
 from das.release.seal import seal
 from das.report.answers import Shown
 from das.spec import Spec
@@ -86,7 +95,7 @@ def estimate_from(
     with executor(workers) as pool:
         directory.create(confidential=False)  # ours from here on: nobody else's is ever deleted
         try:
-            return _estimate_from(release, directory, changes, pool, progress)
+            return _estimate_from(release, directory, changes, pool, workers, progress)
         except InfeasibleError as error:  # what was published contradicts itself: the fault is in the input
             directory.remove()
             raise ReleaseError(f"its constraints cannot be met together: {error.what}", where=release,
@@ -97,7 +106,7 @@ def estimate_from(
 
 
 def _estimate_from(
-    given: Path, directory: RunDirectory, changes: Sequence[str], pool: Executor, progress: Progress
+    given: Path, directory: RunDirectory, changes: Sequence[str], pool: Executor, workers: int, progress: Progress
 ) -> Outcome:
     stages, release = Stages(), given
     if published_layout.is_published(given):
@@ -114,7 +123,14 @@ def _estimate_from(
             _check_taken(release, taken, privacy)
     atomic.write_text(directory.release / "spec.toml", specification.dump(opened.spec))
     seal(directory.release, privacy, opened.after.name)
-    made = post_process(opened, directory.release, pool, stages, progress)
+    if len(spine_file.read_shards(directory.release / "spine.parquet")):
+        with LocalEngine(workers) as engine:
+            made = post_process_cut(
+                directory.root, opened.spec, engine, EngineChoice(workers=workers), stages, progress
+            )
+        Board(directory.root).remove()
+    else:
+        made = post_process(opened, directory.release, pool, stages, progress)
     said: dict[str, object] = {
         "name": opened.after.name,
         "release": str(given.resolve()),
@@ -174,35 +190,74 @@ def post_process(opened: Opened, out: Path, pool: Executor, stages: Stages, prog
         pool.shutdown()
     with stages("microdata and tables"):
         published = {u.name: publish(opened, u, results[u.name], out, progress) for u in opened.after.universes}
-        assigned = {u.name: opened.assigned(u.name) for u in opened.after.universes}
-        atomic.write_text(out / dictionary.NAME, dictionary.text(opened.after, opened.spine, assigned, opened.apart))
     certificates = {name: r.certificates for name, r in results.items()}
-    persons = opened.after.persons
-    prior = results[persons.name].prior
-    if prior is not None:
-        atomic.write_json(out / assumed.NAME, marked(assumed.document(prior, persons.schema), opened.after.private))
     with stages("residuals"):
-        found = _misfits(opened, {name: r.histograms for name, r in results.items()})
-        atomic.write_json(out / MISFITS, marked({WORSE: [asdict(m) for m in found]}, opened.after.private))
+        sums = [s for u in opened.after.universes
+                for s in residual_sums(u, opened.source(u), results[u.name].histograms)]  # fmt: skip
+    prior = results[opened.after.persons.name].prior
+    return _described(replace(opened, folder=out), opened.spine, published, certificates, sums, prior, stages, progress)
+
+
+def post_process_cut(
+    root: Path, spec: Spec, engine: Engine, choice: EngineChoice, stages: Stages, progress: Progress
+) -> Made:
+    """The same of a release that is cut into shards, in the folder ``release`` of ``root``: by tasks over its partitions for
+    the ``engine`` of this ``choice``. ``spec`` knows the classes of units that there are."""
+    desk = by_shard.Desk(root)
+    tasks = partial(by_shard.tasks, desk, choice.size)
+    with stages("collect"):
+        said = perform(engine, by_shard.collect, tasks("collect"), progress)
+        by_shard.write_columns(desk, list(said.values()))
+    opened = replace(open_part(desk.release, 0), spec=spec)
+    with stages("trunk"), executor(choice.workers) as pool:
+        trunk = by_shard.trunk(desk, opened, pool, progress)
+    prior = None
+    if opened.after.prior != "none":
+        with stages("look"):
+            perform(engine, by_shard.look, tasks("look"), progress)
+            prior = by_shard.find_prior(desk, opened)
+    with stages("branches"):
+        answers = list(perform(engine, by_shard.branch, tasks("branch"), progress).values())
+    with stages("merge"):
+        published = {u.name: by_shard.sums(desk, opened, u) for u in opened.after.universes}
+        by_shard.merge(desk, opened, published, progress)
+        certificates = by_shard.certificates(answers, trunk)
+        sums = by_shard.residuals(opened, answers, trunk)
+    whole = open_part(desk.release, 1).spine
+    return _described(opened, whole, published, certificates, sums, prior, stages, progress)
+
+
+def _described(
+    opened: Opened,
+    spine: Spine,
+    published: Mapping[str, Mapping[str, Histogram]],
+    certificates: Mapping[str, Mapping[str, Certificates]],
+    sums: Sequence[ResidualSums],
+    prior: HousingPrior | None,
+    stages: Stages,
+    progress: Progress,
+) -> Made:
+    """What a release says of itself, in its folder: its dictionary (of a ``spine`` with all its levels), what is worse than
+    measured, its page; and its seal."""
+    out, after = opened.folder, opened.after
+    assigned = {u.name: opened.assigned(u.name) for u in after.universes}
+    atomic.write_text(out / dictionary.NAME, dictionary.text(after, spine, assigned, opened.apart))
+    persons = after.persons
+    if prior is not None:
+        atomic.write_json(out / assumed.NAME, marked(assumed.document(prior, persons.schema), after.private))
+    found = misfits(sums, sum(len(u.noise) for u in after.universes))
+    atomic.write_json(out / MISFITS, marked({WORSE: [asdict(m) for m in found]}, after.private))
     shown = None
-    if opened.after.report:
+    if after.report:
         with stages("report of the release"):
             progress.stage("report of the release", None)
-            there = replace(opened, folder=out)  # with the estimates that were written
-            shown = release_report.shown(there, published)
+            shown = release_report.shown(opened, published)
             release_report.write(
-                there, shown, out, found, [] if prior is None else assumed.listed(prior, persons.schema)
+                opened, shown, out, found, [] if prior is None else assumed.listed(prior, persons.schema)
             )
     with stages("seal"):
-        seal(out, statement.read(out), opened.after.name)
+        seal(out, statement.read(out), after.name)
     return Made(published, certificates, shown)
-
-
-def _misfits(opened: Opened, published: Mapping[str, Mapping[str, Histogram]]) -> list[Misfit]:
-    """The queries of all universes that are published worse than they were measured, by their residuals."""
-    tests = sum(len(u.noise) for u in opened.after.universes)
-    sums = [s for u in opened.after.universes for s in residual_sums(u, opened.source(u), published[u.name])]
-    return misfits(sums, tests)
 
 
 def certificates_json(certificates: Mapping[str, Mapping[str, Certificates]]) -> dict[str, Any]:

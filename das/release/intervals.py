@@ -101,7 +101,7 @@ class Intervals:
 
     @cached_property
     def _estimates(self) -> EstimateReader:
-        return EstimateReader(folder_of(self.release.folder, self.universe.name), self.release.spine)
+        return EstimateReader(folder_of(self.release.folder, self.universe.name), self.release.spine, self.release.part)
 
 
 def known_queries(measured: NmfReader, schema: Schema, bounds: Mapping[str, LevelBounds]) -> dict[str, Query]:

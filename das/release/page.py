@@ -48,7 +48,7 @@ def answers(
 
 
 def _published(release: Opened, u: Universe, published: Mapping[str, Histogram]) -> PublishedUniverse:
-    exact = exact_queries(privacy_statement.read(release.folder), u.name, release.spine.levels)
+    exact = exact_queries(privacy_statement.read(release.folder), u.name, release.spec.geography.levels)
     return PublishedUniverse(u.name, u.schema, u.noise, published, release.noisy(u), exact,
                  Intervals(release, u).read, release.assigned(u.name))  # fmt: skip
 
@@ -74,10 +74,21 @@ def exact_queries(privacy: Stated, universe: str, levels: Sequence[str]) -> dict
 def _draws(release: Opened, u: Universe) -> list[ListedDraw]:
     """The share of each is what its noise costs of all: of another publisher's measurements it is what variances imply."""
     costs = [n.mechanism.cost(n.parameter, 1) for n in u.noise]
-    tree, buys = release.tree(u), bought(release, u)
+    buys, units = bought(release, u), _units(release, u)
     return [
-        ListedDraw(u.name, n.level, n.query, u.schema.query(n.query).title, int(tree.measured(n.level).sum()),
+        ListedDraw(u.name, n.level, n.query, u.schema.query(n.query).title, units[n.level],
                    u.schema.query(n.query).answers, float(cost / sum(costs)), n.margin(),
                    buys[n.level, n.query].deviation if buys else None, bool(buys) and buys[n.level, n.query].nothing)
         for n, cost in zip(u.noise, costs, strict=True)
     ]  # fmt: skip
+
+
+def _units(release: Opened, u: Universe) -> dict[str, int]:
+    """How many units of each level were measured: of a part of a release, as the ledger has it for the whole."""
+    if release.part is None:
+        return {level: int(release.tree(u).measured(level).sum()) for level in release.spine.levels}
+    drawn = {(e.level, e.query, e.unit_class): e.units for e in release.events(u)}
+    first = {level: query for level, query, _ in reversed(drawn)}
+    return {
+        level: sum(n for (lv, q, _), n in drawn.items() if (lv, q) == (level, query)) for level, query in first.items()
+    }

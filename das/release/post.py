@@ -23,6 +23,7 @@ from das.engine import Progress
 from das.errors import PrivacyError, ReleaseError, UserError
 from das.estimate.collapse import Collapsed
 from das.estimate.descent import full_information, topdown
+from das.estimate.information import Unbiased
 from das.estimate.passes import Passes
 from das.estimate.pooled import Pooled
 from das.estimate.summed import Summed
@@ -38,19 +39,20 @@ from das.files.release import tables as published_tables
 from das.files.release.estimates import folder_of
 from das.files.run import run_directory
 from das.files.run.ledger import LedgerFile
-from das.geography import bounds as geography
-from das.geography.invariants import known_bounds
+from das.geography.bounds import groups_of, unlimited
+from das.geography.known import Invariants
 from das.model.areas import Areas
 from das.model.constraint import JointTotals
 from das.model.histogram import Histogram
 from das.model.ledger import Event
 from das.model.level_bounds import LevelBounds
-from das.model.limits import NO_LIMIT, Limits
+from das.model.limits import Limits
 from das.model.measured_spine import MeasuredSpine
 from das.model.measurement import MeasurementSource
 from das.model.post_processing import PostProcessing
 from das.model.release import Release
 from das.model.schema import Schema
+from das.model.shards import Shards
 from das.model.spine import Spine
 from das.model.universe import Universe
 from das.spec import RunSpec, Spec
@@ -61,12 +63,27 @@ StatedBounds = Mapping[str, tuple[str, NDArray[np.int64]]]
 
 @dataclass(frozen=True)
 class Opened:
-    """A release as its files say it: the resolved specification and the spine."""
+    """A release as its files say it: the resolved specification and the spine. Of one that is cut into a trunk and ``shards``
+    (:mod:`das.model.shards`), ``part`` says which of these it is: the trunk (0) or a shard; without it, the whole."""
 
     folder: Path
     spec: Spec
     spine: Spine
     trees: Mapping[str, MeasuredSpine]  #: by universe, what it was measured over
+    shards: Shards | None = None
+    part: int | None = None
+
+    @property
+    def cut(self) -> Shards:
+        """How the release is cut of which this is a part."""
+        if self.shards is None:
+            raise ValueError("this is no part of a release")
+        return self.shards
+
+    @property
+    def levels(self) -> tuple[str, ...]:
+        """Those that the part is responsible for; all of the whole."""
+        return self.spine.levels if self.part is None else self.cut.levels(self.spine, self.part)
 
     @property
     def after(self) -> PostProcessing:
@@ -84,8 +101,9 @@ class Opened:
 
     def changed(self, spec: Spec) -> Opened:
         """With another specification of what follows the measurement."""
-        trees = {u.name: self.tree(u) for u in spec.after.universes}
-        return replace(self, spec=spec.on(trees) if isinstance(spec, RunSpec) else spec)
+        if self.part is not None or not isinstance(spec, RunSpec):
+            return replace(self, spec=spec)
+        return replace(self, spec=spec.on({u.name: self.tree(u) for u in spec.after.universes}))
 
     def tree(self, universe: Universe) -> MeasuredSpine:
         """What the units of a universe were measured over."""
@@ -98,7 +116,7 @@ class Opened:
 
     def source(self, universe: Universe) -> NmfReader:
         tree = self.tree(universe)
-        return NmfReader(run_directory.nmf_folder(self.folder, universe.name), tree.spine, tree.measured)
+        return NmfReader(run_directory.nmf_folder(self.folder, universe.name), tree.spine, tree.measured, self.part)
 
     def noisy(self, universe: Universe) -> MeasurementSource:
         """The measurements of published units: sums of those that were measured, where these are others."""
@@ -106,8 +124,11 @@ class Opened:
         return source if tree.alike else Summed(source, tree, self.spine, universe.schema)
 
     def areas(self) -> tuple[Areas, ...]:
-        """The areas off the spine that the input knew; none in a release of another publisher."""
-        return areas_file.read(self.folder / areas_file.NAME, self.spine)
+        """The areas off the spine that the input knew; none in a release of another publisher, nor in a trunk."""
+        path = self.folder / areas_file.NAME
+        if self.part is None:
+            return areas_file.read(path, self.spine)
+        return areas_file.read_shard(path, self.part, self.spine) if self.part else ()
 
     def assigned(self, universe: str) -> dict[str, str]:
         """Attributes of a universe that were made up by a rule, each with a sentence; none where nothing is stated."""
@@ -117,32 +138,30 @@ class Opened:
 
     def bounds(self, universe: Universe) -> dict[str, LevelBounds]:
         """Of the units that were measured, from the constraint rows of the noisy measurement files."""
-        return bounds_of(universe.schema, self.tree(universe).spine, self._constraints(universe))
+        return self.known(universe).bounds(universe.schema, self.tree(universe).spine)
+
+    def known(self, universe: Universe) -> Invariants:
+        """What is known exactly of the units that were measured, of the levels of the part."""
+        return known_of(universe.schema, self.tree(universe).spine, self._constraints(universe))
 
     def published_bounds(self, universe: Universe) -> dict[str, LevelBounds]:
         """Of published units, from the same rows: nobody is where the tree has no unit, and the total of a place in two
         units is known."""
-        tree, found = self.tree(universe), self._constraints(universe)
+        tree = self.tree(universe)
         if tree.alike:
             return self.bounds(universe)
-        out: dict[str, dict[str, tuple[str, NDArray[np.int64]]]] = {}
-        for level, constraints in found.items():
-            whole, units = tree.within(level, self.spine), self.spine.units(level)
-            out[level] = {}
-            for name, (sign, bound) in constraints.items():
-                there = np.zeros((units, bound.shape[1]), dtype=np.int64)
-                there[whole] = bound
-                out[level]["total" if name == "joint_total" else name] = sign, there
-        empty = np.ones(len(self.spine.codes[-1]), dtype=bool)
-        empty[tree.place] = False
-        return bounds_of(universe.schema, self.spine, out, empty)
+        return published_known(universe.schema, self.known(universe), tree, self.spine).bounds(
+            universe.schema, self.spine
+        )
 
     def _constraints(self, universe: Universe) -> dict[str, StatedBounds]:
         """By level and name; those of a lowest level that are summed above it, of this alone."""
-        reader = self.source(universe)
-        found: dict[str, StatedBounds] = {level: reader.constraints(level) for level in self.spine.levels}
-        sums = set() if self.tree(universe).alike else set(found[self.spine.levels[-1]])
-        for level in self.spine.levels[:-1]:
+        reader, lowest = self.source(universe), self.spec.geography.levels[-1]
+        found: dict[str, StatedBounds] = {level: reader.constraints(level) for level in self.levels}
+        sums = (
+            set() if self.tree(universe).alike else {name for level, name in self._listed(universe) if level == lowest}
+        )
+        for level in (level for level in found if level != lowest):
             found[level] = {name: bound for name, bound in found[level].items() if name not in sums}
         self._check_constraints(universe, found)
         return found
@@ -161,10 +180,21 @@ class Opened:
         entries = LedgerFile(self.folder / "ledger.jsonl").entries
         return tuple(e for a in entries.attempts if a.universe == universe.name for e in a.events)
 
+    def asked(self, universe: Universe) -> dict[str, tuple[str, ...]]:
+        """By level the queries that units were asked anywhere, as the ledger has them."""
+        every = dict.fromkeys((e.level, e.query) for e in self.events(universe))
+        return {
+            level: tuple(query for lv, query in every if lv == level) for level in dict.fromkeys(lv for lv, _ in every)
+        }
+
+    def _listed(self, universe: Universe) -> set[tuple[str, str]]:
+        """Level and name of the constraints that the privacy statement lists."""
+        outside = privacy_statement.read(self.folder).outside
+        return {(c.level, c.constraint) for c in outside if c.universe == universe.name}
+
     def _check_constraints(self, universe: Universe, found: Mapping[str, Mapping[str, object]]) -> None:
         """The constraints that the privacy statement lists are those of the files."""
-        outside = privacy_statement.read(self.folder).outside
-        listed = {(c.level, c.constraint) for c in outside if c.universe == universe.name}
+        listed = {(level, name) for level, name in self._listed(universe) if level in found}
         there = {(level, name) for level, names in found.items() for name in names}
         for level, name in sorted(listed ^ there):
             where = run_directory.nmf_folder(self.folder, universe.name)
@@ -173,31 +203,42 @@ class Opened:
                                remedy="the release is incomplete or altered: get it again from where it was published")  # fmt: skip
 
 
-def bounds_of(
-    schema: Schema, spine: Spine, found: Mapping[str, StatedBounds], empty: NDArray[np.bool_] | None = None
-) -> dict[str, LevelBounds]:
-    """Of the units of a tree, from the constraints of each level; in the lowest units that are ``empty`` is nobody."""
-    lowest, ends = found[spine.levels[-1]], (f"{schema.dwelling}_total_lb", f"{schema.dwelling}_total_ub")
-    limits = Limits.of(lowest[ends[0]][1], lowest[ends[1]][1]) if ends[0] in lowest else None
-    queries = {name for names in found.values() for name in names} - {*ends, "total", "joint_total"}
-    if limits is None and empty is not None and not queries:
-        groups = 1 if schema.dwelling is None else len(schema.attribute(schema.dwelling).levels)
-        upper = np.where(empty[:, None], 0, np.full((len(empty), groups), NO_LIMIT))
-        limits = Limits.of(np.zeros_like(upper), upper)
-    totals = [level for level in spine.levels if found[level].keys() & {"total", "joint_total"}]
-    if totals and "total" not in found[level := totals[-1]]:
-        codes = spine.codes[spine.index(level)]
-        joint = JointTotals.of_places(codes, found[level]["joint_total"][1][:, 0])
-        return geography.bounds(schema, spine, limits, joint, level)
-    known = [(level, schema.query(name), bound) for level in spine.levels
-             for name, (_, bound) in found[level].items() if name not in (*ends, "joint_total")]  # fmt: skip
-    return known_bounds(schema, spine, known, limits)
+def known_of(schema: Schema, spine: Spine, found: Mapping[str, StatedBounds]) -> Invariants:
+    """What the constraints of some levels of a tree say."""
+    ends, limits, joint = (f"{schema.dwelling}_total_lb", f"{schema.dwelling}_total_ub"), None, None
+    counts = []
+    for level, names in found.items():
+        if ends[0] in names:
+            limits = Limits.of(names[ends[0]][1], names[ends[1]][1])
+        if "joint_total" in names:
+            codes = spine.codes[spine.index(level)]
+            joint = level, JointTotals.of_places(codes, names["joint_total"][1][:, 0])
+        counts += [(level, schema.query(name), bound) for name, (_, bound) in names.items()
+                   if name not in (*ends, "joint_total")]  # fmt: skip
+    return Invariants(limits, tuple(counts), joint)
+
+
+def published_known(schema: Schema, known: Invariants, tree: MeasuredSpine, published: Spine) -> Invariants:
+    """What is known of published units from what is of those that were measured: where there is none of these is nobody."""
+    places, limits = len(published.codes[-1]), known.limits
+    if limits is None and all(query.name == "total" for _, query, _ in known.counts):
+        limits = unlimited(len(tree.place), groups_of(schema)[1])
+    counts = []
+    for level, query, values in known.counts:
+        there = np.zeros((published.units(level), values.shape[1]), dtype=np.int64)
+        np.add.at(there, tree.within(level, published), values)
+        counts.append((level, query, there))
+    if known.joint is not None:
+        level, joint = known.joint
+        total = np.zeros((published.units(level), 1), dtype=np.int64)
+        total[tree.within(level, published), 0] = joint.total[joint.part]
+        counts.append((level, schema.query("total"), total))
+    return Invariants(limits and limits.add_up(tree.place, places), tuple(counts))
 
 
 def open_release(folder: Path) -> Opened:
     """Raises :class:`ReleaseError` or :class:`SpecError` where the folder is no complete release."""
-    text = run_directory.read_text(folder / "spec.toml", "release specification")
-    spec = specification.of_release(text, where=str(folder / "spec.toml"))
+    spec = _spec(folder)
     spine = spine_file.read(folder / "spine.parquet")
     trees = {u.name: tree_file.read(run_directory.nmf_folder(folder, u.name) / tree_file.NAME, spine)
              for u in spec.after.universes}  # fmt: skip
@@ -206,6 +247,24 @@ def open_release(folder: Path) -> Opened:
                            f"{', '.join(spec.geography.levels)}", where=folder / "spine.parquet",
                            remedy="the release is altered: get it again from where it was published")  # fmt: skip
     return Opened(folder, spec, spine, trees).changed(spec)
+
+
+def open_part(folder: Path, part: int) -> Opened:
+    """The trunk (0) of a release that is cut, or a shard of it: nothing else of it is read. Raises as :func:`open_release`."""
+    spec, path = _spec(folder), folder / "spine.parquet"
+    shards = spine_file.read_shards(path)
+    spine = spine_file.read_shard(path, part) if part else spine_file.read_trunk(path)
+    trees: dict[str, MeasuredSpine] = {}
+    for u in spec.after.universes:
+        tree = run_directory.nmf_folder(folder, u.name) / tree_file.NAME
+        trees[u.name] = (tree_file.read_shard(tree, part, spine) if part
+                         else tree_file.read_trunk(tree, spine, spec.geography.levels))  # fmt: skip
+    return Opened(folder, spec, spine, trees, shards, part)
+
+
+def _spec(folder: Path) -> Spec:
+    text = run_directory.read_text(folder / "spec.toml", "release specification")
+    return specification.of_release(text, where=str(folder / "spec.toml"))
 
 
 def estimate(
@@ -224,18 +283,21 @@ def estimate(
 
     def keep(known: Collapsed) -> None:
         if out is not None:
-            _write_estimates(known, universe, folder_of(out, universe.name), progress)
+            progress.stage(f"unbiased estimates: {universe.name}", None)
+            write_estimates(known, universe, out)
 
     return full_information(source, tree.spine, bounds, universe, method, pool, progress, tolerance=after.tolerance,
                             housing_prior=housing, keep=keep)  # fmt: skip
 
 
-def _write_estimates(known: Collapsed, universe: Universe, folder: Path, progress: Progress) -> None:
-    """Unbiased estimates of every level above the lowest, with their standard errors."""
-    progress.stage(f"unbiased estimates: {universe.name}", len(known.information))
-    for level, rows in groupby(known.unbiased(), key=itemgetter(0)):
-        estimates.write(folder, level, universe.schema, known.spine, (row[1:] for row in rows))
-        progress.advance()
+def write_estimates(
+    known: Collapsed, universe: Universe, release: Path, above: Unbiased | None = None, *, shard: int = 0
+) -> None:
+    """Unbiased estimates of every level of a part above the lowest, with their standard errors. ``above``: of a shard what they
+    are of its units of the trunk."""
+    folder = folder_of(release, universe.name)
+    for level, rows in groupby(known.unbiased(above), key=itemgetter(0)):
+        estimates.write(folder, level, universe.schema, known.spine, (row[1:] for row in rows), shard=shard)
 
 
 def publish(
@@ -245,12 +307,12 @@ def publish(
     what was published, level by level of the published spine."""
     spine = release.spine
     codes = spine.codes[-1]
-    histograms = _on_published(release, universe, result)
+    histograms = on_published(release, universe, result)
     progress.stage(f"microdata: {universe.name}", None)
     folder = out / "microdata" / universe.kind.folder
     h = histograms[spine.levels[-1]]
-    structures = _structures(release) if universe.microdata.facilities else None
-    microdata.write(folder, h, codes, universe, structures=structures,
+    facilities = structures(release) if universe.microdata.facilities else None
+    microdata.write(folder, h, codes, universe, structures=facilities,
                     build=release.after.name, csv=release.after.csv, private=release.after.private)  # fmt: skip
     if not microdata_reading.read(folder, universe, codes).same_as(h):
         raise PrivacyError("the microdata do not tabulate to the histogram they were made from", where=folder)
@@ -266,7 +328,7 @@ def publish(
     return histograms
 
 
-def _on_published(release: Opened, universe: Universe, result: Release) -> Mapping[str, Histogram]:
+def on_published(release: Opened, universe: Universe, result: Release) -> Mapping[str, Histogram]:
     """Two trees of the same blocks: the lowest units of what was measured, added up the published spine."""
     tree, spine = release.tree(universe), release.spine
     if tree.alike:
@@ -274,7 +336,7 @@ def _on_published(release: Opened, universe: Universe, result: Release) -> Mappi
     return tree.published(result.histograms[spine.levels[-1]], len(spine.codes[-1])).upward(spine)
 
 
-def _structures(release: Opened) -> NDArray[np.int64] | None:
+def structures(release: Opened) -> NDArray[np.int64] | None:
     """Facilities of each block, from the bounds on persons; housing units are in the units' own totals."""
     persons = release.after.persons
     found = release.source(persons).constraints(release.spine.levels[-1])

@@ -17,6 +17,7 @@ from das.model.mechanisms import MECHANISMS
 from das.model.post_processing import PostProcessing
 from das.model.schema import Schema
 from das.model.universe import Planned
+from das.model.ways import Ways
 from das.spec.checks import check
 from das.spec.parts import (
     BudgetPart,
@@ -52,7 +53,7 @@ class RunSpec(Part):
     rounding: RoundingPart = RoundingPart()
     constraints: Constraints = Constraints()
     output: Output = Output()
-    _trees: Mapping[str, MeasuredSpine] | None = PrivateAttr(default=None)
+    _ways: Mapping[str, Ways] | None = PrivateAttr(default=None)
 
     @cached_property
     def schema_built(self) -> Schema:
@@ -67,7 +68,7 @@ class RunSpec(Part):
     def universes(self) -> tuple[Planned, ...]:
         """Persons, and what else is counted over the same tree."""
         found = universes(self)
-        return found if self._trees is None else tuple(u.on(self._trees[u.name]) for u in found)
+        return found if self._ways is None else tuple(u.on(self._ways[u.name]) for u in found)
 
     def universe(self, name: str) -> Planned:
         """By its name. Raises :class:`SpecError`."""
@@ -107,7 +108,7 @@ class RunSpec(Part):
             exact,
             b.target,
             {u.name: u.plan.paths for u in self.universes},
-            {name: tree.places_on for name, tree in (self._trees or {}).items()},
+            {name: ways.places_on for name, ways in (self._ways or {}).items()},
             self._split(),
         )
 
@@ -115,11 +116,11 @@ class RunSpec(Part):
         """The levels at which a place may be in two units: as long as there is no tree, all below the root."""
         if self.geography.spine == "tabulation":
             return {}
-        if self._trees is None:
+        if self._ways is None:
             return {u.name: self.geography.levels[1:] for u in self.universes}
-        return {name: tree.split for name, tree in self._trees.items()}
+        return {name: ways.split for name, ways in self._ways.items()}
 
-    def on(self, trees: Mapping[str, MeasuredSpine]) -> RunSpec:
+    def on(self, trees: Mapping[str, MeasuredSpine | Ways]) -> RunSpec:
         """The same specification where the trees are known that the universes are measured over: their plans have the
         classes of units and the paths that there are, and no others. Nothing of this is a key of the configuration."""
         if self.geography.spine == "tabulation":
@@ -127,7 +128,7 @@ class RunSpec(Part):
         found = self.model_copy()
         for name in ("universes", "after", "terms"):
             found.__dict__.pop(name, None)  # a copy has what was computed of the other
-        found._trees = dict(trees)
+        found._ways = {name: t if isinstance(t, Ways) else Ways.of(t) for name, t in trees.items()}
         return found
 
     def calibrate(self) -> RunSpec:

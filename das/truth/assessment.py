@@ -33,6 +33,7 @@ from das.model.measured_spine import MeasuredSpine
 from das.model.measurement import MeasurementSource
 from das.model.spine import Spine
 from das.model.universe import Planned, Universe
+from das.model.ways import Ways
 from das.release.post import Opened, open_release
 from das.spec import RunSpec
 from das.tables import Table
@@ -157,7 +158,7 @@ def _compared(universe: Planned, said: Opened, run: Assessed) -> Compared:
 
 def asked(universe: Planned, tree: MeasuredSpine) -> dict[str, tuple[str, ...]]:
     """The queries that some unit of each level of a tree is measured with."""
-    draws = universe.on(tree).draws
+    draws = universe.on(Ways.of(tree)).draws
     return {lv: tuple(dict.fromkeys(d.query for d in draws if d.level == lv)) for lv in tree.spine.levels}
 
 
@@ -223,9 +224,5 @@ def truth_of(run: Path) -> tuple[Opened, dict[str, TrueHistograms]]:
     directory.read_manifest()
     directory.require_truth()
     opened = open_release(directory.release)
-    lowest = {u.name: truth.read(truth_path(directory, u.name)) for u in opened.after.universes}
+    lowest = {u.name: truth.read(directory.truth_of(u.name).parent) for u in opened.after.universes}
     return opened, {name: upward(h, opened.spine) for name, h in lowest.items()}
-
-
-def truth_path(directory: RunDirectory, universe: str) -> Path:
-    return directory.confidential / "truth" / f"{universe}.parquet"

@@ -72,7 +72,7 @@ def measure(
     the first event if the histogram is not one of this level, or the tree has units of a class that is not the plan's:
     what was not drawn is not spent.
     """
-    due = events(level, universe, schema, tree, plan)
+    due = events(level, universe, schema, {c: int(here.sum()) for c, here in tree.classes(level).items()}, plan)
     check_fits(truth, level, universe, schema, tree)
     for event in due:
         ledger.append(event)
@@ -80,21 +80,21 @@ def measure(
         yield from chunk.measurements
 
 
-def events(level: str, universe: str, schema: Schema, tree: MeasuredSpine, plan: Plan) -> tuple[Event, ...]:
-    """What measuring a level of a whole tree draws, to be in the ledger before any of it is drawn.
+def events(level: str, universe: str, schema: Schema, units: Mapping[str, int], plan: Plan) -> tuple[Event, ...]:
+    """What measuring a level of a whole tree draws, to be in the ledger before any of it is drawn: it has so many ``units`` of
+    each class.
 
-    Raises :class:`PrivacyError` if the tree has units of a class that is not the plan's, and :class:`SpecError` for noise
+    Raises :class:`PrivacyError` if there are units of a class that is not the plan's, and :class:`SpecError` for noise
     that cannot be drawn.
     """
-    classes = tree.classes(level)
     known = plan.classes(level)
-    if strange := [c for c in classes if known and c not in known]:
+    if strange := [c for c in units if known and c not in known]:
         raise PrivacyError(f"the plan has no class {strange[0]!r}, of which units of the tree are",
                            where=f"{universe}, {level}")  # fmt: skip
-    draws = [d for d in plan.at(level) if d.unit_class in classes]
+    draws = [d for d in plan.at(level) if d.unit_class in units]
     for d in draws:
         SAMPLERS[d.mechanism.name].refuse(d.parameter)
-    return tuple(Event.of(d, universe, int(classes[d.unit_class].sum()), schema.query(d.query).answers) for d in draws)
+    return tuple(Event.of(d, universe, units[d.unit_class], schema.query(d.query).answers) for d in draws)
 
 
 def check_fits(truth: Confidential[Histogram], level: str, universe: str, schema: Schema, tree: MeasuredSpine) -> None:

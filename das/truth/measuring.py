@@ -35,6 +35,7 @@ from das.model.measured_spine import MeasuredSpine
 from das.model.measurement import Measurement
 from das.model.not_private import marked
 from das.model.universe import Planned
+from das.model.ways import Ways
 from das.noise import entropy
 from das.noise.entropy import Entropy
 from das.release.seal import seal
@@ -61,23 +62,31 @@ def begin(spec: RunSpec, prepared: Prepared, directory: RunDirectory, measured: 
     With a run that has ``measured`` the same, its measurements and its ledger are taken over: nothing is left to draw.
     """
     directory.create()
-    try:
-        taken = {"measured_in": measured.root.name} if measured is not None else {}
-        read = {"inputs": [asdict(s) for s in prepared.sources], "truth": digests_of(prepared)}
-        inputs = marked(read | taken, spec.run.private)
-        atomic.write_json(directory.inputs, inputs)
-        atomic.write_text(directory.release / "spec.toml", specification.dump(spec))
-        spine_file.write(directory.release / "spine.parquet", prepared.spine)
-        if measured is None:
-            for name, tree in prepared.trees.items():
-                tree_file.write(directory.nmf(name) / tree_file.NAME, tree, prepared.spine)
-        if prepared.areas:
-            areas_file.write(directory.release / areas_file.NAME, prepared.areas, prepared.spine)
-        if measured is not None:
-            adopt(measured.release, directory.release)
-    except BaseException:
-        directory.remove()
-        raise
+    with directory.whole_or_nothing():
+        write_down(spec, prepared, directory, digests_of(prepared), measured)
+
+
+def write_down(
+    spec: RunSpec,
+    prepared: Prepared,
+    directory: RunDirectory,
+    truth: Mapping[str, Mapping[str, str]],
+    measured: RunDirectory | None = None,
+) -> None:
+    """What a run is to measure, of the ``truth`` of these digests."""
+    taken = {"measured_in": measured.root.name} if measured is not None else {}
+    read = {"inputs": [asdict(s) for s in prepared.sources], "truth": truth}
+    atomic.write_json(directory.inputs, marked(read | taken, spec.run.private))
+    atomic.write_text(directory.release / "spec.toml", specification.dump(spec))
+    spine, shards = prepared.spine, prepared.shards
+    spine_file.write(directory.release / "spine.parquet", spine, shards)
+    if measured is None:
+        for name, tree in prepared.trees.items():
+            tree_file.write(directory.nmf(name) / tree_file.NAME, tree, spine, shards)
+    if prepared.areas:
+        areas_file.write(directory.release / areas_file.NAME, prepared.areas, spine, shards)
+    if measured is not None:
+        adopt(measured.release, directory.release)
 
 
 def measure_release(
@@ -101,13 +110,13 @@ def measure_release(
 
 
 def planned(
-    spec: RunSpec, trees: Mapping[str, MeasuredSpine], shards: Callable[[str], tuple[int, ...]] = lambda _: (0,)
+    spec: RunSpec, ways: Mapping[str, Ways], shards: Callable[[str], tuple[int, ...]] = lambda _: (0,)
 ) -> dict[StageKey, StagePlan]:
     """What each stage draws, over whole trees; ``spec`` knows them (:meth:`das.spec.RunSpec.on`). ``shards``: those that a level is
     measured by."""
     return {
-        (u.name, level): StagePlan(events(level, u.name, u.schema, trees[u.name], u.plan), shards(level))
-        for u in spec.universes for level in trees[u.name].spine.levels
+        (u.name, level): StagePlan(events(level, u.name, u.schema, units, u.plan), shards(level))
+        for u in spec.universes for level, units in ways[u.name].units.items()
     }  # fmt: skip
 
 
@@ -162,7 +171,7 @@ def _measured(
     spec: RunSpec, prepared: Prepared, directory: RunDirectory, progress: Progress, accept_spent: bool
 ) -> Drawn:
     """Write the noisy measurements. Returns what was drawn for them, and what was drawn and lost before."""
-    due = planned(spec, prepared.trees)
+    due = planned(spec, {name: Ways.of(tree) for name, tree in prepared.trees.items()})
     for u in spec.universes:
         for level, truth in prepared.measured[u.name].items():
             check_fits(truth, level, u.name, u.schema, prepared.trees[u.name])

@@ -9,6 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from das.errors import InputError
+from das.geography.known import told_to
 from das.model.areas import Areas
 from das.model.closed import Closed
 from das.model.confidential import Confidential
@@ -16,7 +17,7 @@ from das.model.constraint import Constraint
 from das.model.histogram import Histogram
 from das.model.measured_spine import Ints, MeasuredSpine
 from das.model.records import Source
-from das.model.shards import Shards
+from das.model.shards import LARGEST, Shards
 from das.model.spine import Spine
 from das.truth.histogram import over, upward
 
@@ -42,7 +43,15 @@ class Prepared(Closed):
 
     @cached_property
     def shards(self) -> Shards:
-        return Shards.of(self.spine, self.trees.values())
+        """None where totals are known further down than a tree would be cut, beside bounds on dwellings: of these no sum tells
+        the trunk enough (:mod:`das.geography.known`)."""
+        shards, levels = Shards.of(self.spine, self.trees.values(), largest=LARGEST), self.spine.levels
+        for known in self.constraints.values():
+            totals = [c.level for c in known if c.query == "total" and c.sign == "="]
+            limited = any(c.sign != "=" for c in known)
+            if told_to(levels, shards.level, totals, limited=limited) != shards.level:
+                return Shards.none(self.spine)
+        return shards
 
     @cached_property
     def truth(self) -> Mapping[str, TrueHistograms]:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from das.errors import InputError
 from das.files.microdata.layout import MicrodataLayout, layout, tails
-from das.files.microdata.writing import BATCH, RECORDS
+from das.files.microdata.writing import BATCH, RECORDS, MicrodataPart
 from das.files.parquet import DAMAGE
 from das.model.codes import Codes, encoded, of_characters
 from das.model.histogram import Histogram
@@ -30,8 +30,9 @@ from das.model.universe import Universe
 FOLDERS = tuple(f"{above}{PERSONS.folder}" for above in ("", "microdata/", "release/microdata/"))
 
 
-def read(directory: Path, universe: Universe, codes: Codes) -> Histogram:
-    """Tabulate the microdata in ``directory``: the histogram of the units ``codes``, in that order.
+def read(directory: Path, universe: Universe, codes: Codes, part: MicrodataPart | None = None) -> Histogram:
+    """Tabulate the microdata in ``directory``: the histogram of the units ``codes``, in that order. That of a ``part`` is
+    that of its own files.
 
     Each record is placed by the values of its columns, and columns that follow from others are checked
     against them. Rows of group-quarters facilities are passed over.
@@ -44,7 +45,8 @@ def read(directory: Path, universe: Universe, codes: Codes) -> Histogram:
     parts = _parts(directory)
     schema, plan = universe.schema, _plan(parts[0], universe, codes)
     places = _Units(plan, codes)
-    keys, counts, records, stated = [], [], 0, set()
+    first = 0 if part is None else part.first
+    keys, counts, records, stated = [], [], first, set()
     for path in parts:
         for batch in _batches(path, plan):
             stated.add((batch.schema.metadata or {}).get(RECORDS.encode()))
@@ -57,7 +59,7 @@ def read(directory: Path, universe: Universe, codes: Codes) -> Histogram:
             keys.append(key)
             counts.append(count)
             records += batch.num_rows
-    if stated - {str(records).encode()}:
+    if stated - {str(records if part is None else part.records).encode()}:
         raise InputError(f"{records} records are here, another number was written", where=directory)
     key = np.concatenate([*keys, np.zeros(0, dtype=np.int64)]).astype(np.int64)
     count = np.concatenate([*counts, np.zeros(0, dtype=np.int64)]).astype(np.int64)

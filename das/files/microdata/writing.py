@@ -8,8 +8,9 @@ in the metadata of the parts and in a ``#`` line.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,8 @@ GROUPS = 16
 LARGEST_SERIAL = 999_999_999
 #: The key of the files' metadata that says how many records all parts hold together.
 RECORDS = "das:records"
+#: And what they are.
+TITLE = "das:layout"
 
 
 def write(
@@ -73,12 +76,67 @@ def write(
     plan = layout(universe.microdata, codes, build)
     if structures is not None and universe.microdata.facilities:
         h = _with_facilities(h, structures)
-    if (records := int(h.count.sum())) > LARGEST_SERIAL + 1 and SERIAL in plan.order:
-        raise InputError(f"{records:,} records are more than EPNUM can number (1,000,000,000)", where=directory)
+    _check_serial(records := int(h.count.sum()), plan, directory)
     tables = _tables(h, plan, _Places(plan, codes), batch)
     text = directory.with_name(f"{directory.name}.csv") if csv else None
     _publish(directory, text, tables, plan, records, private)
     return sorted(directory.glob("part-*.parquet")) + ([text] if text else [])
+
+
+@dataclass(frozen=True)
+class MicrodataPart:
+    """A shard of what is published: its number, and of its records the number of the ``first``, of ``records`` in all."""
+
+    shard: int
+    first: int
+    records: int
+
+
+def write_part(
+    directory: Path,
+    part: MicrodataPart,
+    h: Histogram,
+    codes: Codes,
+    universe: Universe,
+    *,
+    structures: NDArray[np.int64] | None = None,
+    build: str = "das",
+    private: bool = True,
+) -> None:
+    """As :func:`write`, of one shard: :func:`publish_parts` puts its files beside those of the others. Raises as it does."""
+    plan = layout(universe.microdata, codes, build)
+    if structures is not None and universe.microdata.facilities:
+        h = _with_facilities(h, structures)
+    _check_serial(part.records, plan, directory)
+    name = f"part-{part.shard:05d}"
+    with atomic.folder(directory) as draft, _Parts(draft, plan, part.records, private, name) as parts:
+        for table in _tables(h, plan, _Places(plan, codes), BATCH, part.first):
+            parts.write(table)
+
+
+def publish_parts(folders: Iterable[Path], directory: Path, *, csv: bool = False, private: bool = True) -> None:
+    """The files in ``folders``, which :func:`write_part` wrote, are there under ``directory``, too; with ``csv`` their rows also go to
+    ``<directory>.csv``."""
+    _refuse_others(directory)
+    with atomic.folder(directory) as draft:
+        for part in (p for folder in folders for p in sorted(folder.glob("part-*.parquet"))):
+            atomic.link(part, draft / part.name)
+        if csv:
+            _write_text(sorted(draft.iterdir()), directory.with_name(f"{directory.name}.csv"), private)
+
+
+def _write_text(parts: Sequence[Path], path: Path, private: bool) -> None:
+    schema = pq.read_schema(parts[0])
+    title, records = (schema.metadata[key.encode()].decode() for key in (TITLE, RECORDS))
+    with atomic.file(path) as draft, _Text(draft, title, tuple(schema.names), int(records), private) as text:
+        for part in parts:
+            for batch in pq.ParquetFile(part).iter_batches(BATCH):
+                text.write(pa.Table.from_batches([batch]))
+
+
+def _check_serial(records: int, plan: MicrodataLayout, directory: Path) -> None:
+    if records > LARGEST_SERIAL + 1 and SERIAL in plan.order:
+        raise InputError(f"{records:,} records are more than EPNUM can number (1,000,000,000)", where=directory)
 
 
 def _publish(
@@ -92,7 +150,7 @@ def _publish(
         with ExitStack() as stack:
             sinks: list[_Parts | _Text] = [stack.enter_context(_Parts(parts, plan, records, private))]
             if draft:
-                sinks.append(stack.enter_context(_Text(draft, plan, records, private)))
+                sinks.append(stack.enter_context(_Text(draft, plan.title, plan.order, records, private)))
             for table in tables:
                 for sink in sinks:
                     sink.write(table)
@@ -152,18 +210,20 @@ class _Places:
         return {name: _coded(index[unit], values) for name, (values, index) in self.parts.items()}
 
 
-def _tables(h: Histogram, plan: MicrodataLayout, places: _Places, batch: int) -> Iterator[pa.Table]:
+def _tables(
+    h: Histogram, plan: MicrodataLayout, places: _Places, batch: int, first_serial: int = 0
+) -> Iterator[pa.Table]:
     """The rows, ``batch`` at most at a time; one empty table if there are none."""
-    serial = 0
+    serial = first_serial
     for first, last in _slices(h, batch):
         part = h.rows(first, last)
         for start in range(0, int(part.count.sum()), batch):
             unit, cell = expand(part, start, start + batch)
             yield _table(unit + first, cell, serial, plan, places)
             serial += len(unit)
-    if serial == 0:
+    if serial == first_serial:
         none = np.zeros(0, dtype=np.int64)
-        yield _table(none, none, 0, plan, places)
+        yield _table(none, none, serial, plan, places)
 
 
 def _slices(h: Histogram, batch: int) -> Iterator[tuple[int, int]]:
@@ -197,16 +257,16 @@ def _coded(index: NDArray[np.int64], values: pa.Array) -> pa.DictionaryArray:
 class _Parts:
     """The Parquet files, a new one every ``GROUPS`` row groups."""
 
-    def __init__(self, directory: Path, plan: MicrodataLayout, records: int, private: bool) -> None:
-        self.directory = directory
-        self.metadata = {"das:layout": plan.title, RECORDS: str(records)} | ({} if private else {COLUMN: CELL})
+    def __init__(self, directory: Path, plan: MicrodataLayout, records: int, private: bool, name: str = "part") -> None:
+        self.directory, self.name = directory, name
+        self.metadata = {TITLE: plan.title, RECORDS: str(records)} | ({} if private else {COLUMN: CELL})
         self.groups = 0
         self.writer: pq.ParquetWriter | None = None
 
     def write(self, table: pa.Table) -> None:
         if self.groups % GROUPS == 0:
             self.close()
-            path = self.directory / f"part-{self.groups // GROUPS:05d}.parquet"
+            path = self.directory / f"{self.name}-{self.groups // GROUPS:05d}.parquet"
             schema = table.schema.with_metadata(self.metadata)
             self.writer = pq.ParquetWriter(path, schema, compression="zstd")
         assert self.writer is not None
@@ -229,10 +289,10 @@ class _Text:
 
     OPTIONS = pacsv.WriteOptions(include_header=False, delimiter="|", quoting_style="none")
 
-    def __init__(self, path: Path, plan: MicrodataLayout, records: int, private: bool) -> None:
+    def __init__(self, path: Path, title: str, order: Sequence[str], records: int, private: bool) -> None:
         self.file = path.open("wb")
         mark = () if private else (f"# {WARNING}",)
-        lines = (f"# {plan.title}", f"# records: {records}", *mark, "|".join(plan.order))
+        lines = (f"# {title}", f"# records: {records}", *mark, "|".join(order))
         self.file.write(("\n".join(lines) + "\n").encode())
 
     def write(self, table: pa.Table) -> None:

@@ -7,7 +7,6 @@ everything is.
 
 from __future__ import annotations
 
-import os
 import shutil
 from pathlib import Path
 
@@ -24,15 +23,8 @@ def adopt(release: Path, into: Path) -> None:
             for path in sorted(p for p in folder.rglob("*") if p.is_file()):
                 new = draft / path.relative_to(folder)
                 new.parent.mkdir(parents=True, exist_ok=True)
-                _link(path.resolve(), new)
+                atomic.link(path.resolve(), new)
     for name in _COPIED:
         if (release / name).is_file():
             with atomic.file(into / name) as draft:
                 shutil.copyfile(release / name, draft)
-
-
-def _link(path: Path, new: Path) -> None:
-    try:
-        os.link(path, new)
-    except OSError:  # another file system, one without links, or another owner's file
-        shutil.copyfile(path, new)

@@ -118,7 +118,7 @@ class EstimateReader:
         return self._held[1]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Part:
     """One file: the row group of each query, and which unit of the level each of its rows is of, ``(rows,)``."""
 

@@ -70,6 +70,13 @@ def read_shards(path: Path) -> Shards:
     return Shards.none(read(path)) if said is None else said.shards
 
 
+def read_sizes(path: Path) -> list[int]:
+    """How many rows each shard has."""
+    if (said := cut.said(path)) is None:
+        return []
+    return [sum(said.rows[g] for g in said.of(i)) for i in range(1, len(said.shards) + 1)]
+
+
 def read_trunk(path: Path) -> Spine:
     """The levels down to that of the shards."""
     return _trunk(path, cut.said(path))

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import IO, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -64,10 +64,13 @@ def write(
         raise InputError(f"{len(codes)} codes for {h.units} units", where=f"tables of level {level!r}")
     paths = [directory / f"{table.name}_{level}.csv" for table in tables]
     places = {name: texts.column(code) for name, code in {GEOCODE: codes, **(beside or {})}.items()}
+    beside_them = [known for column, known in places.items() if column != GEOCODE]
     try:
         with atomic.files(paths) as drafts:
             for table, draft in zip(tables, drafts, strict=True):
-                _write_one(draft, table, places, h, private, max(1, batch // len(table.columns)))
+                with draft.open("wb") as file:
+                    file.write(header(table, places, private))
+                    write_lines(file, table, places, h, quotes=quoting(beside_them), private=private, batch=batch)
     except pa.ArrowInvalid as e:
         raise InputError(f"a code cannot stand in a CSV file ({e})", where=f"level {level!r}") from None
     return paths
@@ -84,21 +87,31 @@ def quoting(columns: Iterable[pa.StringArray | pa.ChunkedArray]) -> Literal["nee
     return "needed" if any(pc.any(pc.match_substring_regex(c, '[,"]')).as_py() for c in columns) else "none"
 
 
-def _write_one(
-    path: Path, table: Table, places: Mapping[str, pa.StringArray], h: Histogram, private: bool, units: int
+def header(table: Table, columns: Iterable[str], private: bool = True) -> bytes:
+    """The first line: ``columns`` are those that stand before the table's own."""
+    return (",".join([*columns, *table.columns, *marks(table, private)]) + "\n").encode()
+
+
+def write_lines(
+    file: IO[bytes],
+    table: Table,
+    places: Mapping[str, pa.StringArray],
+    h: Histogram,
+    *,
+    quotes: Literal["needed", "none"],
+    private: bool = True,
+    batch: int = BATCH,
 ) -> None:
-    beside = [known for column, known in places.items() if column != GEOCODE]
-    options = pacsv.WriteOptions(include_header=False, quoting_style=quoting(beside))
+    """The lines of some units: ``places`` are the columns that stand before the table's own."""
+    options, units = pacsv.WriteOptions(include_header=False, quoting_style=quotes), max(1, batch // len(table.columns))
     mark = marks(table, private)
     names = [*places, *table.columns, *mark]
-    with path.open("wb") as file:
-        file.write((",".join(names) + "\n").encode())
-        for start in range(0, h.units, units):
-            stop = min(start + units, h.units)
-            values = np.ascontiguousarray(table.values(h.rows(start, stop)).T)
-            columns = [*(t[start:stop] for t in places.values()), *map(pa.array, values)]
-            columns += [pa.repeat(cell, stop - start) for cell in mark.values()]
-            pacsv.write_csv(pa.table(columns, names=names), file, options)
+    for start in range(0, h.units, units):
+        stop = min(start + units, h.units)
+        values = np.ascontiguousarray(table.values(h.rows(start, stop)).T)
+        columns = [*(t[start:stop] for t in places.values()), *map(pa.array, values)]
+        columns += [pa.repeat(cell, stop - start) for cell in mark.values()]
+        pacsv.write_csv(pa.table(columns, names=names), file, options)
 
 
 @dataclass(frozen=True, eq=False)

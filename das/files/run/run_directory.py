@@ -74,9 +74,40 @@ class RunDirectory:
         finally:
             os.close(folder)
 
+    @contextmanager
+    def whole_or_nothing(self) -> Iterator[None]:
+        """What stops it within leaves no folder: of a run of which nothing was drawn."""
+        try:
+            yield
+        except BaseException:
+            self.remove()
+            raise
+
     def remove(self) -> None:
         """Delete all of it: for a run of which nothing was drawn."""
         shutil.rmtree(self.root, ignore_errors=True)
+
+    @property
+    def begun(self) -> Path:
+        """Of a run that is cut into shards: what it keeps of its input."""
+        return self.confidential / "begun.json"
+
+    @property
+    def whole(self) -> Path:
+        """All that was counted: one unit of each universe."""
+        return self.confidential / "work" / "whole.npz"
+
+    def truth_of(self, universe: str, part: int = 0) -> Path:
+        """The true counts of the lowest units of a shard, or of all of a run that is not cut."""
+        return self.confidential / "truth" / universe / f"part-{part:05d}.parquet"
+
+    def sums_of(self, shard: int) -> Path:
+        """True counts of what a shard holds of the trunk."""
+        return self.confidential / "work" / "sums" / f"{shard:05d}.npz"
+
+    def tallies_of(self, shard: int) -> Path:
+        """What was counted of the errors of a shard."""
+        return self.confidential / "work" / "tallies" / f"{shard:05d}.npz"
 
     def nmf(self, universe: str) -> Path:
         return nmf_folder(self.release, universe)
@@ -221,6 +252,11 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _refused(value: str) -> float:
     raise ValueError(f"{value} is no number")
+
+
+def file_digests(folder: Path) -> dict[str, str]:
+    """SHA-256 of each Parquet file in a folder, by its name."""
+    return {p.name: file_digest(p) for p in sorted(folder.glob("*.parquet"))}
 
 
 def file_digest(path: Path) -> str:

@@ -1,4 +1,5 @@
-"""The true histogram of the lowest level, kept in ``confidential/`` so that a run can be evaluated again."""
+"""The true histogram of the lowest level, kept in ``confidential/``: a file for each shard, or one for all of a run that is not
+cut. Tasks read it, and a run can be evaluated again."""
 
 from __future__ import annotations
 
@@ -18,11 +19,16 @@ def write(path: Path, truth: Confidential[Histogram]) -> None:
     h = truth.open("to keep it in the confidential part of the run")
     table = pa.table({"unit": h.unit, "cell": h.cell, "count": h.count})
     table = table.replace_schema_metadata({"units": str(h.units), "cells": str(h.cells)})
-    with atomic.file(path) as draft:
+    with atomic.file(path, 0o600) as draft:
         pq.write_table(table, draft, compression="zstd")
 
 
 def read(path: Path) -> Confidential[Histogram]:
+    """Of a shard, or of all shards in a folder."""
+    if path.is_dir():
+        parts = [read(p).open("parts of one whole") for p in sorted(path.glob("part-*.parquet"))]
+        if parts:
+            return Confidential(Histogram.concatenate(parts))
     try:
         table = pq.read_table(path)
         meta = table.schema.metadata

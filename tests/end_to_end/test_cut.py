@@ -1,0 +1,115 @@
+"""A run that is cut into a trunk and shards: a release as any other, whatever the partitions and whoever does the work."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import das
+from das import pipeline, spec
+from das.engine import InProcess, Silent
+from das.engine.choice import EngineChoice
+from das.files.run.run_directory import file_digest
+from das.release.estimating import estimate_from, post_process
+from das.release.post import open_release
+from das.stages import Stages
+from das.truth import prepared
+from das.truth.assessment import evaluate_run
+from tests.worlds import ROOT, Worlds
+
+LARGEST = 32
+CHANGES = {
+    "topdown": ("geography.spine=tabulation", "estimation.method=topdown"),
+    "optimised": ("geography.spine=optimized", "estimation.method=topdown"),
+    "informed": ("geography.spine=optimized", "estimation.method=full-information"),
+}
+
+
+def run(
+    worlds: Worlds, out: Path, *changes: str, engine: EngineChoice | None = None, data: str = "three thousand"
+) -> Path:
+    text = (ROOT / "configs" / "pl94-2010.toml").read_text(encoding="utf-8")
+    chosen = spec.parse(text, where="c", overrides=["run.seed=5", "output.report=false", *changes])
+    pipeline.run(chosen, out, paths=[worlds.data(data)], engine=engine)
+    return out
+
+
+@pytest.fixture(scope="module")
+def small() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(prepared, "LARGEST", LARGEST)
+        yield
+
+
+@pytest.fixture(scope="module", params=list(CHANGES))
+def made(request: pytest.FixtureRequest, worlds: Worlds, small: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return run(worlds, tmp_path_factory.mktemp(request.param) / "run", *CHANGES[request.param])
+
+
+def results(out: Path) -> dict[str, str]:
+    """Digests of all that a run has measured and published, but for what tells when and how long."""
+    release = out / "release"
+    skipped = {"manifest.json", "privacy.json", "privacy.html", "report.html"}
+    return {str(p.relative_to(release)): file_digest(p) for p in sorted(release.rglob("*"))
+            if p.is_file() and p.name not in skipped}  # fmt: skip
+
+
+def test_it_is_cut_and_nothing_of_the_work_is_left(made: Path) -> None:
+    names = {p.name.split("-")[1] for p in (made / "release" / "nmf" / "Block.parquet" / "DPQuery").rglob("*.parquet")}
+    assert len(names) >= 3
+    assert not (made / "work").exists()
+    assert not (made / "confidential" / "work").exists()
+    assert not list(made.rglob("*.tmp"))
+
+
+def test_what_is_published_is_what_the_whole_tree_gives(made: Path, tmp_path: Path) -> None:
+    """From the same measurements, estimated in one piece."""
+    opened = open_release(made / "release")
+    (tmp_path / "release").mkdir()
+    for name in ("privacy.json", "ledger.jsonl", "spine.parquet", "areas.parquet", "spec.toml"):
+        if (made / "release" / name).exists():
+            (tmp_path / "release" / name).write_bytes((made / "release" / name).read_bytes())
+    for folder in ("nmf", "nmf-housing"):
+        (tmp_path / "release" / folder).symlink_to(made / "release" / folder)
+    post_process(opened, tmp_path / "release", InProcess(), Stages(), Silent())
+    for path in sorted((tmp_path / "release" / "tables").glob("*.csv")):
+        assert path.read_text() == (made / "release" / "tables" / path.name).read_text(), path.name
+    for kind in ("persons", "units"):
+        a, b = (das.read_microdata(f / "release" / "microdata" / kind) for f in (tmp_path, made))
+        assert a.equals(b)
+    a, b = (json.loads((f / "release" / "worse-than-measured.json").read_text()) for f in (tmp_path, made))
+    assert a == b
+
+
+def test_its_errors_are_those_of_the_whole(made: Path, tmp_path: Path) -> None:
+    folder = made / "confidential" / "evaluation"
+    kept = {p.name: p.read_text().splitlines() for p in folder.glob("*.csv")}
+    evaluate_run(made)
+    for name, lines in kept.items():
+        again = (folder / name).read_text().splitlines()
+        assert len(again) == len(lines), name
+        for a, b in zip(sorted(lines), sorted(again), strict=True):
+            for x, y in zip(a.split(","), b.split(","), strict=True):
+                try:
+                    assert float(x) == pytest.approx(float(y), rel=1e-9), (a, b)
+                except ValueError:
+                    assert x == y, (a, b)
+
+
+def test_any_partitions_and_workers_give_the_same(
+    made: Path, request: pytest.FixtureRequest, worlds: Worlds, tmp_path: Path
+) -> None:
+    changes = CHANGES[made.parent.name.rstrip("0123456789")]
+    if "full-information" not in changes[1]:
+        pytest.skip("once is enough: the one that has most messages")
+    for i, choice in enumerate((EngineChoice(size=1), EngineChoice(workers=2, size=20))):
+        again = run(worlds, tmp_path / str(i), *changes, engine=choice)
+        assert results(again) == results(made)
+
+
+def test_it_is_verified_and_estimated_again(made: Path, tmp_path: Path) -> None:
+    outcome = estimate_from(made / "release", tmp_path / "again")
+    assert results(outcome.directory.root) == results(made)
