@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import pickle
 import platform
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import CancelledError
 from dataclasses import replace
@@ -42,7 +42,7 @@ RESOURCE = "das-confidential"
 #: On these the last digit of a result can depend.
 LIBRARIES = ("numpy", "scipy", "ortools", "pyarrow", "cryptography")
 #: Seconds to connect, and between two looks at a cluster that is silent.
-CONNECT, LOOK = 30.0, 5.0
+CONNECT, LOOK = 30.0, 2.0
 #: Seconds without any worker; and with workers of which none may see the truth, but one may be starting anew.
 PATIENCE, UNMARKED = 600.0, 60.0
 _START = f'see docs/engines.md; a worker is started by: dask worker ADDRESS --nthreads 1 --resources "{RESOURCE}=1"'
@@ -86,24 +86,23 @@ class DaskEngine:
             self._cleanse()
         self._stained |= confidential
         done: SimpleQueue[Any] = SimpleQueue()
+        waiting = deque(largest_first(tasks))
         under_way: dict[str, tuple[Task, Any]] = {}
         losses: Counter[Task] = Counter()
-
-        def submit(task: Task, priority: int) -> None:
-            there = replace(task, run=task.run.resolve())
-            future = self._client.submit(
-                pickle.loads, pickle.dumps(Call(work, there, confidential, versions())),
-                key=f"das-{task.stage}-{task.partition}-{uuid4().hex}", pure=False, priority=priority,
-                resources={RESOURCE: 1} if confidential else None,
-            )  # fmt: skip
-            under_way[future.key] = task, future
-            future.add_done_callback(done.put)
-
+        room, seen, looked = 0, monotonic(), -LOOK
         try:
-            for rank, task in enumerate(largest_first(tasks)):
-                submit(task, -rank)
-            while under_way:
-                future = self._next(done, confidential)
+            while waiting or under_way:
+                if monotonic() - looked >= LOOK:
+                    room, looked = self._room(confidential, monotonic() - seen), monotonic()
+                    seen = looked if room else seen
+                while waiting and len(under_way) < room:
+                    future = self._submit(work, waiting[0], confidential)
+                    under_way[future.key] = waiting.popleft(), future
+                    future.add_done_callback(done.put)
+                try:
+                    future = done.get(timeout=LOOK)
+                except Empty:
+                    continue
                 task, _ = under_way.pop(future.key)
                 found = self._result(future, task, confidential)
                 future.release()
@@ -112,34 +111,36 @@ class DaskEngine:
                     if losses[task] > AGAIN:
                         raise lost(task, losses[task], "on several workers, each time", "perhaps for want of memory: "
                                    "give workers more of it, and look into their logs")  # fmt: skip
-                    submit(task, 1)
+                    waiting.appendleft(task)
                 else:
                     yield task, answer_of(task, found)
         finally:
             if under_way and self._client.status == "running":
                 self._client.cancel([f for _, f in under_way.values()], force=True)
 
-    def _next(self, done: SimpleQueue[Any], confidential: bool) -> Any:
-        """The next future that is done; meanwhile it is seen to that there is somebody who works."""
-        since = monotonic()
-        while True:
-            try:
-                return done.get(timeout=min(LOOK, self.patience))
-            except Empty:
-                workers = self._workers()
-            able = [w for w in workers.values() if not confidential or w["resources"].get(RESOURCE)]
-            if able:
-                since = monotonic()
-            elif monotonic() - since >= (min(UNMARKED, self.patience) if workers else self.patience):
-                some = f"{len(workers)} workers, and none has the resource {RESOURCE}" if workers else "no worker"
-                raise UserError(f"there is {some}", where=self.scheduler, remedy=f"{_START}; then go on with --resume")
+    def _submit(self, work: Work, task: Task, confidential: bool) -> Any:
+        call = Call(work, replace(task, run=task.run.resolve()), confidential, versions())
+        return self._client.submit(
+            pickle.loads, pickle.dumps(call), key=f"das-{task.stage}-{task.partition}-{uuid4().hex}", pure=False,
+            resources={RESOURCE: 1} if confidential else None,
+        )  # fmt: skip
+
+    def _room(self, confidential: bool, without: float) -> int:
+        """How many tasks can be at work at once. No more are given out, for Dask blames the death of a worker on all that it
+        was to do. ``without`` is for how many seconds there was nobody."""
+        workers = self._workers().values()
+        room = int(sum(w["resources"].get(RESOURCE, 0) if confidential else w["nthreads"] for w in workers))
+        if not room and without >= (min(UNMARKED, self.patience) if workers else self.patience):
+            some = f"{len(workers)} workers, and none has the resource {RESOURCE}" if workers else "no worker"
+            raise UserError(f"there is {some}", where=self.scheduler, remedy=f"{_START}; then go on with --resume")
+        return room
 
     def _workers(self) -> Mapping[str, Mapping[str, Any]]:
         """All that the scheduler knows, by their address."""
         try:
             found: Mapping[str, Mapping[str, Any]] = self._client.scheduler_info(n_workers=-1)["workers"]
             return found
-        except (OSError, TimeoutError, RuntimeError):
+        except (OSError, TimeoutError, RuntimeError, KeyError):  # the last: the client has closed itself
             raise self._gone() from None
 
     def _result(self, future: Any, task: Task, confidential: bool) -> Answer | Fault | None:

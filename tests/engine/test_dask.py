@@ -162,8 +162,9 @@ def test_a_task_that_both_workers_do_has_one_answer_or_is_an_alarm(
 
 
 @pytest.fixture
-def alone(tmp_path: Path) -> Iterator[Any]:
+def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """A scheduler on this machine, without certificates and without workers."""
+    monkeypatch.setattr(dask, "LOOK", 0.05)
     options = {"protocol": "tcp://", "host": "127.0.0.1", "dashboard_address": ":0"}
     scheduler = {"cls": distributed.Scheduler, "options": options}
     with distributed.SpecCluster(workers={}, scheduler=scheduler, silence_logs=50) as made:
