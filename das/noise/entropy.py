@@ -15,7 +15,8 @@ the universe, the level, how many times it is drawn, the first and the last code
 that decides what is drawn, and in which order), the version of the sampler, and the digest of the true counts. Its encoding is
 injective: each field stands behind its length, and their number is fixed.
 
-**What the adversary sees** is the release of one run: the noisy answers of all chunks, and their marks; not :math:`K`.
+**What the adversary sees** is the release of one run: the noisy answers of all chunks, what the ledger makes of their marks, and
+the name of the run key, which is such a value of an input of its own; not :math:`K`.
 
 *Claim.* No efficient adversary tells the release from one whose bits are all independent and uniform, with marks that are
 independent and uniform too. So it has the guarantee of the plan, computationally (HMAC-SHA256 taken for a pseudo-random
@@ -35,7 +36,7 @@ that is in :math:`\ell`. However often a chunk is measured, by whomever, whateve
 adversary's view is that of one draw. No assumption about failures is needed; they may well depend on what was drawn.
 
 *Why the truth is in the label.* Two different truths under one noise differ by exactly the difference of the truths: it would be
-published without noise. With its digest in the label another truth has an unrelated stream. For the same reason the *plan* is
+published without noise. With its digest in the label (SHA-256 taken for free of collisions) another truth has an unrelated stream. For the same reason the *plan* is
 in it (another query, another class of units, another parameter read from the same bits), and the *version of the sampler*: two
 samplers that read the same bits otherwise would publish two functions of them.
 

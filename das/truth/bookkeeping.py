@@ -14,6 +14,8 @@ by one in :math:`q`, one answer changes in each draw of either part, which costs
 (:mod:`das.model.budget`): :math:`\rho\,(a_p + a_q)/2`. So no more than :math:`\rho \max_p a_p`; added or removed, it costs
 :math:`a_p\rho`. Every part is drawn once at most in every attempt at its stage, so the ledger has the stage
 :math:`\max_p a_p` times at least: each attempt but the last is counted as lost, whole, however many of its parts were drawn again.
+(Once at most: engines repeat tasks by themselves. So whoever draws noise that cannot be drawn again claims the part first, for this
+attempt, with a file that nobody can make twice; the second who would is stopped, and the run with it.)
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ from das.accounting.statement import Drawn
 from das.errors import PrivacyError, ReleaseError, UserError
 from das.files import atomic
 from das.files.run import noise_key, run_directory
+from das.files.run.board import Board
 from das.files.run.ledger import Attempt, Entries, LedgerFile, MeasuredPart, StageKey
 from das.files.run.run_directory import RunDirectory
 from das.model.budget import dearest
@@ -96,6 +99,7 @@ class Books:
             books._key = _new_source(directory).key_mark
         books._write(changed)
         if changed:
+            Board(directory.root).remove()  # what tasks have measured of the truth before
             atomic.write_json(directory.inputs, {**run_directory.read_json(directory.inputs), "truth": truth})
         return books
 
@@ -154,6 +158,7 @@ class Books:
         if not entries.closed:
             self._file.close()
         noise_key.delete(self._directory.noise_key)
+        self._directory.remove_claims()
         return drawn
 
     def _replayed(self, attempt: Attempt) -> bool:

@@ -135,7 +135,14 @@ def measure_part(
 
     It is the same whenever and wherever it is done, if ``noise`` is that of a key; ``number`` is how often the level is
     drawn (:meth:`das.truth.bookkeeping.Books.number`). Its draws are in the ledger before; the part is acknowledged after.
+
+    Raises:
+        PrivacyError: the noise cannot be drawn again, and may have been drawn, by somebody who was lost.
     """
+    if noise.key_mark is None and not RunDirectory(release.parent).claim(u.name, level, shard, number):
+        raise PrivacyError("it may have been drawn by a task that was lost, and its noise cannot be drawn again",
+                           where=f"{u.name} at {level}, part {shard}",
+                           remedy="go on with --resume --accept-spent, which counts a second draw")  # fmt: skip
     marks, root = hashlib.sha256(), run_directory.nmf_folder(release, u.name)
 
     def drawn() -> Iterator[Measurement]:

@@ -24,6 +24,7 @@ from das.files.run.run_directory import RunDirectory
 from das.model.confidential import Confidential
 from das.model.histogram import Histogram
 from das.model.measured_spine import MeasuredSpine
+from das.model.ways import Ways
 from das.noise import entropy
 from das.stages import Stages
 from das.truth import measure, measuring
@@ -67,8 +68,12 @@ def go(directory: RunDirectory, prepared: Prepared, chosen: spec.RunSpec = SPEC,
     return measuring._measured(chosen, prepared, directory, Silent(), accept)
 
 
+def ways(prepared: Prepared) -> dict[str, Ways]:
+    return {name: Ways.of(tree) for name, tree in prepared.trees.items()}
+
+
 def books(directory: RunDirectory, prepared: Prepared, chosen: spec.RunSpec = SPEC, *, accept: bool = False) -> Books:
-    return Books.of(chosen, planned(chosen, prepared.trees), directory, digests_of(prepared), accept)
+    return Books.of(chosen, planned(chosen, ways(prepared)), directory, digests_of(prepared), accept)
 
 
 def part(directory: RunDirectory, prepared: Prepared, level: str, universe: int = 0, number: int = 1) -> MeasuredPart:
@@ -236,7 +241,7 @@ def test_shards_are_measured_in_any_order_and_are_one_level(prepared: Prepared, 
     stage, found = (u.name, "Block"), []
     for order in ((1, 2), (2, 1, 2)):
         run = begun(SEEDED, prepared, tmp_path / str(order))
-        due = planned(SEEDED, prepared.trees, lambda level: (1, 2) if level == "Block" else (0,))
+        due = planned(SEEDED, ways(prepared), lambda level: (1, 2) if level == "Block" else (0,))
         open_books = Books.of(SEEDED, due, run, digests_of(prepared))
         for i in order:
             assert i in open_books.missing(stage) or i == order[0]
@@ -369,15 +374,27 @@ def test_a_source_that_forgets_loses_the_stage_that_was_being_drawn(prepared: Pr
     assert kept.items() <= told(run).items()
 
 
-def test_two_draws_of_one_part_by_a_source_that_forgets_stop_the_run(prepared: Prepared, tmp_path: Path) -> None:
+def test_noise_that_is_forgotten_is_drawn_once_in_an_attempt_whoever_repeats_the_task(
+    prepared: Prepared, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By another process, too: not a bit is drawn a second time. What is counted as a second attempt draws again."""
     run = begun(FORGETFUL, prepared, tmp_path / "run")
     open_books, u = books(run, prepared, FORGETFUL), FORGETFUL.universes[0]
     open_books.begin((u.name, "US"))
-    parts = [measure_part(u, "US", prepared.measured[u.name]["US"], prepared.trees[u.name], noise_of(FORGETFUL, run),
-                          run.release) for _ in range(2)]  # fmt: skip
-    open_books.acknowledge(parts[:1])
-    with pytest.raises(PrivacyError, match="has another stream"):
-        open_books.acknowledge(parts[1:])
+
+    def drawn() -> MeasuredPart:
+        truth, tree = prepared.measured[u.name]["US"], prepared.trees[u.name]
+        return measure_part(u, "US", truth, tree, noise_of(FORGETFUL, run), run.release)
+
+    first, files = drawn(), told(run)
+    with monkeypatch.context() as patch:
+        patch.setattr(measure, "_noise", lambda *_: pytest.fail("noise was drawn"))
+        with pytest.raises(PrivacyError, match=r"(?s)persons at US, part 0: it may have been drawn.*--accept-spent"):
+            drawn()
+    assert told(run) == files
+    assert lost(go(run, prepared, FORGETFUL, accept=True)) == {"persons": {"US"}}
+    assert LedgerFile(run.ledger).entries.standing((u.name, "US"))[0].stream != first.stream
+    assert not (run.confidential / "claimed").exists()
 
 
 @pytest.mark.parametrize("change", ["altered", "removed"])
@@ -396,13 +413,13 @@ def test_a_part_that_is_not_as_it_was_acknowledged_is_not_gone_on_with(
 
 def test_a_ledger_of_other_shards_is_refused(prepared: Prepared, run: RunDirectory) -> None:
     half_way(run, prepared)
-    due = planned(SPEC, prepared.trees, lambda level: (0, 1))
+    due = planned(SPEC, ways(prepared), lambda level: (0, 1))
     with pytest.raises(ReleaseError, match="not what the plan draws"):
         Books.of(SPEC, due, run, digests_of(prepared))
 
 
 def test_a_plan_beyond_the_budget_is_refused_before_a_key_or_a_line(prepared: Prepared, run: RunDirectory) -> None:
-    due = planned(SPEC, prepared.trees)
+    due = planned(SPEC, ways(prepared))
     stage = ("persons", "Block")
     due[stage] = replace(due[stage], events=(*due[stage].events, *due[stage].events))
     with pytest.raises(PrivacyError, match="of a budget of"):

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from das.errors import ReleaseError, SpecError, UserError
 from das.files import atomic
@@ -82,6 +83,21 @@ class RunDirectory:
         except BaseException:
             self.remove()
             raise
+
+    def claim(self, *names: object) -> bool:
+        """Whether what is named so is the caller's, who is the first to ask: for what must not be done twice. On disk before it
+        returns."""
+        path = self.confidential / "claimed" / ",".join(quote(str(n), safe="") for n in names)
+        atomic.make_folder(path.parent)
+        try:
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+        except FileExistsError:
+            return False
+        atomic.force(path.parent)
+        return True
+
+    def remove_claims(self) -> None:
+        shutil.rmtree(self.confidential / "claimed", ignore_errors=True)
 
     def remove(self) -> None:
         """Delete all of it: for a run of which nothing was drawn."""
