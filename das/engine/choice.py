@@ -10,9 +10,9 @@ from urllib.parse import urlsplit
 from das.errors import UserError
 
 LOCAL, DASK, ARRAY = ENGINES = ("local", "dask", "array")
-#: The files of a folder ``--tls``: whose certificates are believed, one's own, and its key.
 #: As many blocks as a state of middling size has.
 SIZE = 1 << 15
+#: The files of a folder ``--tls``: whose certificates are believed, one's own, and its key.
 TLS = ("ca.pem", "cert.pem", "key.pem")
 
 

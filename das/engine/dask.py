@@ -164,12 +164,20 @@ class DaskEngine:
         """Workers that have had the truth in their memory begin anew, without it."""
         if not self._stained:
             return
-        marked = [address for address, w in self._workers().items() if w["resources"].get(RESOURCE)]
-        try:
-            self._client.restart_workers(marked, timeout=CONNECT, raise_for_error=False)
-        except ValueError:
-            raise UserError("a worker that has seen the truth cannot be started anew, for it has no nanny", where=self.scheduler,
-                            remedy="start workers without --no-nanny, then go on with --resume") from None  # fmt: skip
+        marked = {address for address, w in self._workers().items() if w["resources"].get(RESOURCE)}
+        for _ in range(3):  # one can be killed while it is started anew
+            marked &= self._workers().keys()
+            if not marked:
+                break
+            try:
+                said = self._client.restart_workers([*marked], timeout=CONNECT, raise_for_error=False)
+            except ValueError:
+                raise UserError("a worker that has seen the truth cannot be started anew, for it has no nanny", where=self.scheduler,
+                                remedy="start workers without --no-nanny, then go on with --resume") from None  # fmt: skip
+            marked -= {address for address, how in said.items() if how in ("OK", "removed")}
+        if marked:
+            raise DasError(f"{len(marked)} workers that have seen the truth did not start anew", where=self.scheduler,
+                           remedy="end them, then go on with --resume")  # fmt: skip
         self._stained = False
 
 

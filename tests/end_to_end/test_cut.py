@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,12 +13,17 @@ import das
 from das import pipeline, spec
 from das.engine import InProcess, Silent
 from das.engine.choice import EngineChoice
+from das.engine.tasks import HandedOver
+from das.files.run.board import Board
 from das.files.run.run_directory import file_digest
+from das.jobs.tasks import do
 from das.release.estimating import estimate_from, post_process
 from das.release.post import open_release
 from das.stages import Stages
 from das.truth import prepared
 from das.truth.assessment import evaluate_run
+from tests.commands import Commands
+from tests.engine import certificates
 from tests.worlds import ROOT, Worlds
 
 LARGEST = 32
@@ -29,11 +35,16 @@ CHANGES = {
 
 
 def run(
-    worlds: Worlds, out: Path, *changes: str, engine: EngineChoice | None = None, data: str = "three thousand"
+    worlds: Worlds,
+    out: Path,
+    *changes: str,
+    engine: EngineChoice | None = None,
+    data: str = "three thousand",
+    resume: bool = False,
 ) -> Path:
     text = (ROOT / "configs" / "pl94-2010.toml").read_text(encoding="utf-8")
     chosen = spec.parse(text, where="c", overrides=["run.seed=5", "output.report=false", *changes])
-    pipeline.run(chosen, out, paths=[worlds.data(data)], engine=engine)
+    pipeline.run(chosen, out, paths=[worlds.data(data)], engine=engine, resume=resume)
     return out
 
 
@@ -113,3 +124,50 @@ def test_any_partitions_and_workers_give_the_same(
 def test_it_is_verified_and_estimated_again(made: Path, tmp_path: Path) -> None:
     outcome = estimate_from(made / "release", tmp_path / "again")
     assert results(outcome.directory.root) == results(made)
+
+
+@pytest.fixture
+def plain(made: Path) -> Path:
+    if not made.parent.name.startswith("topdown"):
+        pytest.skip("once is enough")
+    return made
+
+
+def test_jobs_in_any_order_make_the_same(plain: Path, worlds: Worlds, tmp_path: Path) -> None:
+    """The main process ends at every stage and goes on when its tasks are done, one of them twice."""
+    out, order = tmp_path / "run", random.Random(3)
+    stages: list[str] = []
+    while not (out / "manifest.json").exists():
+        try:
+            run(worlds, out, *CHANGES["topdown"], engine=EngineChoice("array", size=64), resume=bool(stages))
+        except HandedOver:
+            board = Board(out)
+            left = [t for s in board.stages() for t in board.left(s)]
+            stages.append(left[0].stage)
+            for task in order.sample(left + left[:1], len(left) + 1):
+                do(out, task.stage, task.partition)
+    assert stages == ["measure", "collect", "branch", "evaluate"]
+    assert results(out) == results(plain)
+
+
+def test_a_cluster_that_loses_a_worker_makes_the_same(
+    plain: Path, worlds: Worlds, tmp_path: Path, commands: Commands
+) -> None:
+    """What is measured again is the same draw: the ledger has it once, and its digests are those of the files."""
+    pytest.importorskip("distributed", reason="the extra [dask] is not installed")
+    from tests.engine.cluster import cluster, killing
+
+    tls = certificates.write(tmp_path / "tls")
+    with cluster(tls) as workers, killing(workers, 1) as killed:
+        choice = EngineChoice("dask", scheduler=workers.scheduler_address, tls=tls, size=64)
+        out = run(worlds, tmp_path / "run", *CHANGES["topdown"], engine=choice)
+    assert killed
+    assert results(out) == results(plain)
+    draws, once = (
+        sorted(x for x in (f / "release" / "ledger.jsonl").read_text().splitlines() if x.startswith('{"draw"'))
+        for f in (out, plain)
+    )
+    assert draws
+    assert draws == once
+    code, _, err = commands.named("account")("verify", out)
+    assert (code, err) == (0, "")

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import random
+import signal
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -54,3 +58,28 @@ def recorded() -> Iterator[list[bytes]]:
 
     with patch.object(tcp, "to_frames", to_frames), patch.object(tcp, "from_frames", from_frames):
         yield frames
+
+
+@contextmanager
+def killing(cluster: Any, often: int) -> Iterator[list[int]]:
+    """Meanwhile workers that have begun are killed, one after the other."""
+    ended, killed, order = threading.Event(), list[int](), random.Random(4)
+
+    def kill() -> None:
+        while len(killed) < often and not ended.wait(order.uniform(0.3, 0.9)):
+            begun = [
+                n
+                for n in cluster.workers.values()
+                if n.status == n.status.running and n.process.status == n.status.running
+            ]
+            if begun and (pid := order.choice(begun).process.pid):
+                os.kill(pid, signal.SIGKILL)
+                killed.append(pid)
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    try:
+        yield killed
+    finally:
+        ended.set()
+        killer.join()

@@ -25,7 +25,7 @@ from das.errors import DasError, InputError, UserError
 from das.files.run.board import Board
 from das.files.run.staged import attempt, opened, perform
 from tests.engine import certificates
-from tests.engine.stages import SECRET, brief, core_limit, count, die, die_once, fail, tasks, unsure
+from tests.engine.stages import SECRET, brief, core_limit, count, die, die_once, fail, note, tasks, unsure
 from tests.told import Told
 
 distributed = pytest.importorskip("distributed", reason="the extra [dask] is not installed")
@@ -113,6 +113,17 @@ def test_without_a_nanny_the_run_stops_before_anything_else_is_done(
     monkeypatch.setattr(engine._client, "restart_workers", refuse)
     with pytest.raises(UserError, match="no nanny"):
         list(engine.answers(count, tasks(tmp_path, "b")))
+    monkeypatch.undo()
+    assert times(tmp_path) == Counter("a")
+
+
+def test_a_worker_that_does_not_begin_anew_stops_the_run(
+    engine: DaskEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    list(engine.answers(note, tasks(tmp_path, "a"), confidential=True))
+    monkeypatch.setattr(engine._client, "restart_workers", lambda of, **_: dict.fromkeys(of, "timed out"))
+    with pytest.raises(DasError, match="1 workers that have seen the truth did not start anew"):
+        list(engine.answers(note, tasks(tmp_path, "b")))
     monkeypatch.undo()
     assert times(tmp_path) == Counter("a")
 
