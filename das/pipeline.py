@@ -69,10 +69,10 @@ def run(
     refuse_within_import()
     progress, stages, directory = progress or Silent(), Stages(), RunDirectory(out)
     engine = engine or EngineChoice(workers=workers)
-    if resume and directory.release.exists() and not directory.ledger.exists():
+    if resume and directory.release.exists() and not directory.can_go_on():
         raise UserError("this run was interrupted before anything was drawn: there is nothing to resume",
                         where=directory.root, remedy="delete the folder and run again")  # fmt: skip
-    resume = resume and directory.ledger.exists()
+    resume = resume and directory.can_go_on()
     if resume and directory.manifest.exists():
         return _finished(spec, directory)
     if not resume:
@@ -118,8 +118,11 @@ def _cut(
         if made.shown is not None:
             known = {u.name: by_shard.trunk_of(trunk, directory, u.name)[0] for u in spec.universes}
             beside = by_place(made.shown, _true_answers(spec, made.shown, known))
-        Board(directory.root).remove()
-        return _written(spec, directory, measured, made, beside, rows, begun.sources, not trunk.apart, stages, progress)
+        outcome = _written(
+            spec, directory, measured, made, beside, rows, begun.sources, not trunk.apart, stages, progress
+        )
+        Board(directory.root).remove()  # the manifest is there: nothing of it is needed any more
+        return outcome
 
 
 def sizes_of(spec: RunSpec, prepared: Prepared) -> list[Size]:
@@ -133,8 +136,9 @@ def sizes_of(spec: RunSpec, prepared: Prepared) -> list[Size]:
 
 
 def _finished(spec: RunSpec, directory: RunDirectory) -> Outcome:
-    """A run that had ended, as its files say it; the manifest is written last. Nothing is done."""
+    """A run that had ended, as its files say it; the manifest is written last. Nothing is done but what follows it."""
     check_configuration(spec, directory)
+    Board(directory.root).remove()
     rows = {u.name: errors_csv.read(directory.errors_of(u.name)) for u in spec.universes}
     return Outcome(directory, rows, 0.0, was_finished=True, private=spec.run.seed is None)
 

@@ -88,7 +88,8 @@ def _how_to_resume(directory: RunDirectory, command: Sequence[object]) -> str:
     if (directory.root / "runs").is_dir():
         return f"runs that are finished, and what others have measured, are kept; to go on: {again}"
     if not any(a.events for a in entries.attempts):
-        return "nothing was measured: no budget is spent"
+        said = "nothing was measured: no budget is spent"
+        return f"{said}; what was read is kept; to go on: {again}" if directory.can_go_on() else said
     missing = [a for a in entries.last().values() if a.events and not entries.whole(a.stage)]
     if not missing:
         return f"what was measured is kept; to go on: {again}"

@@ -55,10 +55,15 @@ class RunDirectory:
     def refuse_if_taken(self) -> None:
         refuse_inside_release(self.root)
         if self.root.exists() and (not self.root.is_dir() or any(self.root.iterdir())):
-            interrupted = self.ledger.exists() and not self.manifest.exists()
+            interrupted = self.can_go_on() and not self.manifest.exists()
             go_on = "; or go on with the interrupted run that it is, by --resume" if interrupted else ""
             raise UserError("is there already, and not empty", where=self.root,
                             remedy=f"choose another --out; a run is never overwritten{go_on}")  # fmt: skip
+
+    def can_go_on(self) -> bool:
+        """Whether a run was begun here that need not begin again: something may be drawn, or what is to be measured is written down
+        whole, part by part."""
+        return self.ledger.exists() or self.begun.exists()
 
     @contextmanager
     def held(self) -> Iterator[None]:
@@ -132,8 +137,9 @@ class RunDirectory:
         return self.confidential / "evaluation" / f"{kind_of(universe).file('errors')}.csv"
 
     def digests(self) -> dict[str, str]:
-        """SHA-256 of every file that the run has written, by its path."""
-        files = sorted(p for p in self.root.rglob("*") if p.is_file() and p != self.manifest)
+        """SHA-256 of every file that the run has written, by its path; not of what it is still at work on."""
+        passing = {self.manifest, self.root / "work", self.confidential / "work"}
+        files = sorted(p for p in self.root.rglob("*") if p.is_file() and not passing & {p, *p.parents})
         return {str(p.relative_to(self.root)): file_digest(p) for p in files}
 
     def write_manifest(self, value: Mapping[str, Any]) -> None:
