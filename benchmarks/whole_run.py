@@ -7,6 +7,7 @@ import resource
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter, sleep
@@ -37,10 +38,10 @@ class WholeRun:
         return max(float(s["peak_mb"]) for s in self.manifest["stages"])
 
 
-def whole_run(data: Path, out: Path, *, workers: int, config: Path = CONFIG) -> WholeRun:
-    """``das run`` on ``data``. Raises ``RuntimeError`` with its message if it fails."""
+def whole_run(data: Path, out: Path, *, workers: int, config: Path = CONFIG, more: Sequence[str] = ()) -> WholeRun:
+    """``das run`` on ``data``, with ``more`` options. Raises ``RuntimeError`` with its message if it fails."""
     command = [sys.executable, "-m", "das", "run", str(config), "--data", str(data), "--out", str(out),
-               "--workers", str(workers), "--quiet"]  # fmt: skip
+               "--workers", str(workers), "--quiet", *more]  # fmt: skip
     before, began, peak = _cpu_of_children(), perf_counter(), 0.0
     with tempfile.TemporaryFile() as errors:
         process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=errors)

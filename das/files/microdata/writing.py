@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -108,10 +109,18 @@ def write_part(
     if structures is not None and universe.microdata.facilities:
         h = _with_facilities(h, structures)
     _check_serial(part.records, plan, directory)
-    name = f"part-{part.shard:05d}"
-    with atomic.folder(directory) as draft, _Parts(draft, plan, part.records, private, name) as parts:
-        for table in _tables(h, plan, _Places(plan, codes), BATCH, part.first):
-            parts.write(table)
+    metadata = _metadata(plan, part.records, private)
+    rows = _tables(h, plan, _Places(plan, codes), BATCH, part.first)
+    for number, first in enumerate(rows):
+        path = directory / f"part-{part.shard:05d}-{number:05d}.parquet"
+        schema = first.schema.with_metadata(metadata)
+        with atomic.file(path) as draft, pq.ParquetWriter(draft, schema, compression="zstd") as writer:
+            for table in (first, *islice(rows, GROUPS - 1)):
+                writer.write_table(table.replace_schema_metadata(metadata))
+
+
+def _metadata(plan: MicrodataLayout, records: int, private: bool) -> dict[str, str]:
+    return {TITLE: plan.title, RECORDS: str(records)} | ({} if private else {COLUMN: CELL})
 
 
 def publish_parts(folders: Iterable[Path], directory: Path, *, csv: bool = False, private: bool = True) -> None:
@@ -266,7 +275,7 @@ class _Parts:
     def write(self, table: pa.Table) -> None:
         if self.groups % GROUPS == 0:
             self.close()
-            path = self.directory / f"{self.name}-{self.groups // GROUPS:05d}.parquet"
+            path = self.directory / f"part-{self.groups // GROUPS:05d}.parquet"
             schema = table.schema.with_metadata(self.metadata)
             self.writer = pq.ParquetWriter(path, schema, compression="zstd")
         assert self.writer is not None
