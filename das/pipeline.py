@@ -3,7 +3,8 @@
     spec -> records -> histograms -> measurements | -> estimates -> rounded -> microdata -> tables
                                 (truth ends here) |                                   -> evaluation -> report
 
-``das.truth.preparation`` and ``das.truth.measuring`` see the truth; ``das.release.post`` cannot; ``das.truth.assessment`` sees both and writes
+A run that is small goes through them in one piece (:func:`run_prepared`); one that is large is cut into shards, and each stage
+is a task over some of them, from files to files (:func:`_cut`). ``das.truth.preparation`` and ``das.truth.measuring`` see the truth; ``das.release.post`` cannot; ``das.truth.assessment`` sees both and writes
 only to ``confidential/``.
 """
 
@@ -62,9 +63,12 @@ def run(
     """Everything, from input to report. ``paths`` replace ``data.path``. A run that the machine has not the memory for
     is refused before anything is measured, but with ``ignore_memory``.
 
-    With ``resume`` a run in ``out`` that was interrupted goes on: levels that were measured are kept. A level
-    whose measuring was interrupted has spent its budget; it is measured again, and both spendings stated,
-    only with ``accept_spent``. A run that is finished stays as it is.
+    A run that is large is cut into a trunk and shards (:mod:`das.model.shards`); the ``engine`` performs its stages as tasks. Any
+    other is done here, by the ``workers`` of the engine.
+
+    With ``resume`` a run in ``out`` that was interrupted goes on: what was measured is kept, and what was being measured is
+    the same draw again where its noise has a key or a seed. Otherwise its budget is spent: it is measured again, and both
+    spendings stated, only with ``accept_spent``. A run that is finished stays as it is.
     """
     refuse_within_import()
     progress, stages, directory = progress or Silent(), Stages(), RunDirectory(out)

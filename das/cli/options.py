@@ -15,7 +15,7 @@ import click
 
 import das
 from das.cli.interruption import STOPPED, Terminated, terminable
-from das.engine.choice import ENGINES, LOCAL, TLS
+from das.engine.choice import ENGINES, LOCAL, SIZE, TLS
 from das.errors import LONGEST, DasError, UserError, bounded
 from das.model.exact import exact
 from das.model.not_private import PLANNED, WARNING
@@ -106,6 +106,8 @@ def run_options(function: Callable[..., None]) -> Callable[..., None]:
 
 def engine_options(function: Callable[..., None]) -> Callable[..., None]:
     """Who performs the tasks of a run, and what that takes."""
+    function = click.option("--partition", "size", type=click.IntRange(1), default=SIZE, show_default=True, metavar="BLOCKS",
+                            help="Of a run that is cut: as many counties to a task as have so many blocks.")(function)  # fmt: skip
     function = click.option("--wait", is_flag=True,
                             help="With --engine array: stay until others have done the tasks.")(function)  # fmt: skip
     function = click.option("--tls", type=PATH, metavar="DIR",

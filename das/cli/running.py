@@ -29,7 +29,7 @@ from das.cli.options import (
     warn_of,
 )
 from das.engine import Silent
-from das.engine.choice import LOCAL, EngineChoice
+from das.engine.choice import LOCAL, SIZE, EngineChoice
 from das.engine.display import Live
 from das.errors import UserError
 from das.evaluate import headline
@@ -67,6 +67,7 @@ def run(
     scheduler: str | None,
     tls: Path | None,
     wait: bool,
+    size: int,
     workers: int,
     quiet: bool,
     as_json: bool,
@@ -75,7 +76,7 @@ def run(
     spec = load(config, changes)
     if (accept_spent and not resume) or (resume and out is None):
         raise UserError("--accept-spent goes with --resume, and --resume with --out", where="das run")
-    choice = EngineChoice(engine, workers, scheduler, tls, wait)
+    choice = EngineChoice(engine, workers, scheduler, tls, wait, size)
     out = out or Path("runs") / f"{_file_name(spec.run.name)}-{datetime.now():%Y%m%d-%H%M%S}"
     again = ["das", "run", config, *repeated("--set", changes), "--out", out, *repeated("--data", paths),
              *(["--workers", workers] if workers > 1 else []), *_of_engine(choice)]  # fmt: skip
@@ -123,6 +124,7 @@ def _of_engine(choice: EngineChoice) -> list[object]:
     out: list[object] = [] if choice.name == LOCAL else ["--engine", choice.name]
     out += repeated("--scheduler", [choice.scheduler] * (choice.scheduler is not None))
     out += repeated("--tls", [choice.tls] * (choice.tls is not None))
+    out += repeated("--partition", [choice.size] * (choice.size != SIZE))
     return out + ["--wait"] * choice.wait
 
 

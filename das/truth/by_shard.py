@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from das.accounting.statement import Drawn, statement
 from das.engine import Progress
@@ -63,34 +64,39 @@ def begin(spec: RunSpec, prepared: Prepared, directory: RunDirectory) -> None:
 
 def _store(prepared: Prepared, directory: RunDirectory) -> None:
     """The true counts of each shard in a file."""
-    shards, spine = prepared.shards, prepared.spine
-    ends = shards.lowest(spine)
-    for name, counts in prepared.lowest.items():
-        h = counts.open(FOR)
+    ends = prepared.shards.lowest(prepared.spine)
+    for name in prepared.trees:
         for i, (a, b) in enumerate(zip(ends[:-1].tolist(), ends[1:].tolist(), strict=True), 1):
-            truth.write(directory.truth_of(name, i), Confidential(h.rows(a, b)))
+            truth.write(directory.truth_of(name, i), prepared.rows(name, a, b))
 
 
 def _write_constraints(spec: RunSpec, prepared: Prepared, directory: RunDirectory) -> None:
-    """What is published exactly, part by part."""
-    shards, spine = prepared.shards, prepared.spine
+    """What is published exactly, part by part; of a tree that is not the published one also the sums of what is of its lowest
+    units (:func:`das.model.constraint.summed`), which the trunk has from its shards."""
+    shards, spine, level = prepared.shards, prepared.spine, prepared.shards.level
+    below, above = shards.levels(spine, 1), shards.levels(spine, 0)
     for u in spec.universes:
-        tree, known = prepared.trees[u.name], prepared.constraints[u.name]
-        every = [*known, *(() if tree.alike else summed(known, tree.spine))]
-        home = tree.within(shards.level, spine)
-        for i in range(len(shards) + 1):
-            levels = shards.levels(spine, i)
-            if i == 0:
-                part, kept = tree.spine.truncated(shards.level), None
-            else:
-                units = np.flatnonzero((home >= shards.units(i).start) & (home < shards.units(i).stop))
-                part, kept = tree.spine.restricted(shards.level, units), tree.spine.kept(shards.level, units)
-            own = [_rows(c, kept and kept[tree.spine.index(c.level)]) for c in every if c.level in levels]
-            nmf.write_constraints(directory.nmf(u.name), u.schema, part, own, i)
+        tree, root = prepared.trees[u.name], directory.nmf(u.name)
+        home, told = tree.within(level, spine), dict[str, Constraint]()
+        for i in range(1, len(shards) + 1):
+            units = np.flatnonzero((home >= shards.units(i).start) & (home < shards.units(i).stop))
+            part = tree.spine.restricted(level, units)
+            own = prepared.stated_of(u.name, tree.spine.kept(level, units), below)
+            sums = [] if tree.alike else list(summed(own, part))
+            nmf.write_constraints(root, u.schema, part, [*own, *(c for c in sums if c.level in below)], i)
+            for c in (c for c in sums if c.level == level):
+                empty = np.zeros((len(home), c.bound.shape[1]), dtype=np.int64)
+                told.setdefault(c.name, replace(c, bound=empty))
+                told[c.name] = replace(c, bound=_put(told[c.name].bound, units, c.bound))
+        trunk, at_trunk = tree.spine.truncated(level), list(told.values())
+        own = prepared.stated(u.name, above)
+        nmf.write_constraints(root, u.schema, trunk, [*own, *at_trunk, *summed(at_trunk, trunk)], 0)
 
 
-def _rows(c: Constraint, units: Any) -> Constraint:
-    return c if units is None else replace(c, bound=c.bound[units])
+def _put(bound: NDArray[np.int64], units: NDArray[np.int64], rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    out = bound.copy()
+    out[units] = rows
+    return out
 
 
 def _digests(directory: RunDirectory, universes: Sequence[str]) -> dict[str, dict[str, str]]:

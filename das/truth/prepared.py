@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -24,12 +24,44 @@ from das.truth.histogram import over, upward
 TrueHistograms = Mapping[str, Confidential[Histogram]]
 
 
+@dataclass(frozen=True, eq=False, repr=False)
+class Apart(Closed):
+    """The counts of several parts of an input that is too large to hold them twice: by universe those of the lowest units, which
+    follow each other, and what is published exactly of each part; ``at`` says which unit of the whole measured tree each of a
+    part's is, level by level."""
+
+    lowest: Mapping[str, tuple[Confidential[Histogram], ...]]
+    constraints: Mapping[str, tuple[tuple[Constraint, ...], ...]]
+    at: Mapping[str, Sequence[Sequence[Ints]]]
+
+    def rows(self, universe: str, start: int, stop: int) -> Confidential[Histogram]:
+        """The counts of the lowest units ``start:stop``, which are of one part."""
+        first = 0
+        for counts in self.lowest[universe]:
+            h = counts.open("a part of what was counted")
+            if first <= start and stop <= first + h.units:
+                return Confidential(h.rows(start - first, stop - first))
+            first += h.units
+        raise ValueError(f"units {start} to {stop} are of several parts")
+
+    def part(self, universe: str, kept: Sequence[Ints]) -> tuple[tuple[Constraint, ...], list[Ints]]:
+        """The constraints of the part that some units of the whole tree are of, and which of the part's own they are."""
+        for known, at in zip(self.constraints[universe], self.at[universe], strict=True):
+            units = [np.searchsorted(here, some) for here, some in zip(at, kept, strict=True)]
+            lowest = np.minimum(units[-1], len(at[-1]) - 1)
+            if np.array_equal(at[-1][lowest], kept[-1]):
+                return known, units
+        raise ValueError("these units are of several parts")
+
+
 @dataclass(frozen=True, repr=False)
 class Prepared(Closed):
     """The input as histograms, with its public structure: all that measuring needs, at any budget.
 
     ``spine`` and ``lowest`` (the counts of its lowest units, by universe) are of what is published. ``trees`` are what is
-    measured, by universe: the same, unless the spine is optimised. ``assigned``, by universe: see ``Extract.assigned``.
+    measured, by universe: the same, unless the spine is optimised. ``assigned``, by universe: see ``Extract.assigned``. Of an
+    input whose counts are ``apart``, ``lowest`` is empty, and so are the bounds of ``constraints``: ask :meth:`rows`,
+    :meth:`stated` and :meth:`stated_of`.
     """
 
     spine: Spine
@@ -40,6 +72,28 @@ class Prepared(Closed):
     notes: tuple[str, ...]
     areas: tuple[Areas, ...] = ()  #: off the spine
     assigned: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    apart: Apart | None = None
+
+    def rows(self, universe: str, start: int, stop: int) -> Confidential[Histogram]:
+        """The counts of the published lowest units ``start:stop``."""
+        if self.apart is not None:
+            return self.apart.rows(universe, start, stop)
+        return Confidential(self.lowest[universe].open("a part of what was counted").rows(start, stop))
+
+    def stated(self, universe: str, levels: Collection[str]) -> list[Constraint]:
+        """What is published exactly of all units of some levels."""
+        if self.apart is None:
+            return [c for c in self.constraints[universe] if c.level in levels]
+        return [_constraint(same, self.trees[universe].spine, self.apart.at[universe])
+                for same in zip(*self.apart.constraints[universe], strict=True) if same[0].level in levels]  # fmt: skip
+
+    def stated_of(self, universe: str, kept: Sequence[Ints], levels: Collection[str]) -> list[Constraint]:
+        """The same of some units alone, by level: ``kept`` of the measured tree, of one part of the input."""
+        known, units = self.constraints[universe], kept
+        if self.apart is not None:
+            known, units = self.apart.part(universe, kept)
+        spine = self.trees[universe].spine
+        return [replace(c, bound=c.bound[units[spine.index(c.level)]]) for c in known if c.level in levels]
 
     @cached_property
     def shards(self) -> Shards:
@@ -65,62 +119,76 @@ class Prepared(Closed):
                 for name, tree in self.trees.items()}  # fmt: skip
 
 
-def joined(parts: Sequence[Prepared]) -> Prepared:
-    """Parts of one input that have nothing but the root of their trees in common: such as states.
+def joined(parts: list[Prepared]) -> Prepared:
+    """Parts of one input that have nothing but the root of their trees in common: such as states. The list is empty afterwards,
+    so that nothing is held twice that need not be.
 
     Which units are only children is found anew: the root has more than one child now. Raises :class:`InputError` where a
     place is in two parts."""
-    parts = sorted(parts, key=lambda p: bytes(p.spine.codes[min(1, len(p.spine) - 1)][0]))
-    spine, at = Spine.joined([p.spine for p in parts])
+    given = sorted(parts, key=lambda p: bytes(p.spine.codes[min(1, len(p.spine) - 1)][0]))
+    parts.clear()
+    first = given[0]
+    sources = tuple(s for p in given for s in p.sources)
+    notes = tuple(dict.fromkeys(note for p in given for note in p.notes))
+    universes, assigned = tuple(first.trees), first.assigned
+    counts = {u: tuple(p.lowest[u] for p in given) for u in universes}
+    known = {u: tuple(p.constraints[u] for p in given) for u in universes}
+    areas, spines = [p.areas for p in given], [p.spine for p in given]
+    of_parts = {u: None if first.trees[u].alike else [p.trees[u] for p in given] for u in universes}
+    del given, first
+    spine, at = Spine.joined(spines)
+    spines.clear()
     lowest = [places[-1] for places in at]
+    _check_apart(lowest)
     trees, at_tree = {}, {}
-    for name in parts[0].trees:
-        of_parts = [p.trees[name] for p in parts]
-        if of_parts[0].alike:
-            trees[name], at_tree[name] = MeasuredSpine.of(spine), at
-        else:
-            tree, at_tree[name] = Spine.joined([t.spine for t in of_parts])
-            place = np.empty(len(tree.codes[-1]), dtype=np.int64)
-            for t, here, there in zip(of_parts, at_tree[name], lowest, strict=True):
-                place[here[-1]] = there[t.place]
-            trees[name] = MeasuredSpine.bypassed(tree, place)
-    first = parts[0]
-    return Prepared(
-        spine,
-        {name: _together([p.lowest[name] for p in parts], lowest) for name in first.lowest},
-        trees,
-        {
-            name: _constraints([p.constraints[name] for p in parts], trees[name], at_tree[name])
-            for name in first.constraints
-        },
-        tuple(s for p in parts for s in p.sources),
-        tuple(dict.fromkeys(note for p in parts for note in p.notes)),
-        Areas.joined([p.areas for p in parts], lowest),
-        first.assigned,
-    )
+    for u in universes:
+        trees[u], at_tree[u] = (MeasuredSpine.of(spine), at) if (own := of_parts.pop(u)) is None else _tree(own, lowest)
+    apart = Apart(counts, known, at_tree)
+    kinds = Areas.joined(areas, lowest)
+    whole = Prepared(spine, {}, trees, {u: tuple(_unbound(same) for same in zip(*known[u], strict=True)) for u in universes},
+                     sources, notes, kinds, assigned, apart)  # fmt: skip
+    if len(spine.codes[-1]) > LARGEST:
+        return whole
+    every = {u: _together(counts[u]) for u in universes}
+    stated = {
+        u: tuple(_constraint(same, trees[u].spine, at_tree[u]) for same in zip(*known[u], strict=True))
+        for u in universes
+    }
+    return replace(whole, lowest=every, constraints=stated, apart=None)
 
 
-def _together(parts: Sequence[Confidential[Histogram]], at: Sequence[Ints]) -> Confidential[Histogram]:
-    """Counts of lowest units that follow each other."""
+def _tree(parts: list[MeasuredSpine], lowest: Sequence[Ints]) -> tuple[MeasuredSpine, list[list[Ints]]]:
+    tree, at = Spine.joined([t.spine for t in parts])
+    place = np.empty(len(tree.codes[-1]), dtype=np.int64)
+    for t, here, there in zip(parts, at, lowest, strict=True):
+        place[here[-1]] = there[t.place]
+    return MeasuredSpine.bypassed(tree, place), at
+
+
+def _check_apart(at: Sequence[Ints]) -> None:
+    """Lowest units of each part follow each other."""
     if any(len(here) and here[-1] - here[0] + 1 != len(here) for here in at):
         raise InputError("the places of one part of the input lie among those of another", where="data.path",
                          remedy="give both in one file")  # fmt: skip
+
+
+def _together(parts: Sequence[Confidential[Histogram]]) -> Confidential[Histogram]:
     return Confidential(Histogram.concatenate([p.open("to put the parts of the input together") for p in parts]))
 
 
-def _constraints(
-    parts: Sequence[Sequence[Constraint]], tree: MeasuredSpine, at: Sequence[Sequence[Ints]]
-) -> tuple[Constraint, ...]:
+def _unbound(same: Sequence[Constraint]) -> Constraint:
+    """One constraint of several parts, of no unit."""
+    names = {c.name for c in same}
+    if len(names) > 1 and names != {"total", "joint_total"}:
+        raise InputError("the parts of the input have other constraints", where="constraints")
+    name = "joint_total" if "joint_total" in names else same[0].name
+    return replace(same[0], name=name, bound=same[0].bound[:0])
+
+
+def _constraint(same: Sequence[Constraint], spine: Spine, at: Sequence[Sequence[Ints]]) -> Constraint:
     """Of a unit that is in several parts, the root, what is known is the sum."""
-    out = []
-    for same in zip(*parts, strict=True):
-        depth = tree.spine.index(same[0].level)
-        bound = np.zeros((len(tree.spine.codes[depth]), same[0].bound.shape[1]), dtype=np.int64)
-        for c, places in zip(same, at, strict=True):
-            bound[places[depth]] += c.bound
-        names = {c.name for c in same}
-        if len(names) > 1 and names != {"total", "joint_total"}:
-            raise InputError("the parts of the input have other constraints", where="constraints")
-        name = "joint_total" if "joint_total" in names else same[0].name
-        out.append(Constraint(name, same[0].level, same[0].query, same[0].sign, bound, same[0].says))
-    return tuple(out)
+    depth = spine.index(same[0].level)
+    bound = np.zeros((len(spine.codes[depth]), same[0].bound.shape[1]), dtype=np.int64)
+    for c, places in zip(same, at, strict=True):
+        bound[places[depth]] += c.bound
+    return replace(_unbound(same), bound=bound)
