@@ -65,3 +65,7 @@ class InfeasibleError(DasError):
 
 class SolverError(DasError):
     """A solve that ended without an acceptable certificate."""
+
+
+class StoreError(DasError):
+    """A store that was there, and does not answer as it should. What is in it is whole; what is missing can be carried again."""

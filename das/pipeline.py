@@ -26,6 +26,8 @@ from das.errors import UserError
 from das.files import atomic
 from das.files.run import errors_csv, truth
 from das.files.run.board import Board
+from das.files.run.carrier import Carrier
+from das.files.run.ledger import LedgerFile
 from das.files.run.run_directory import RunDirectory
 from das.files.run.staged import opened as opened_engine
 from das.model.error_rows import ErrorRow
@@ -59,6 +61,8 @@ def run(
     resume: bool = False,
     accept_spent: bool = False,
     ignore_memory: bool = False,
+    store: str | None = None,
+    confidential_store: str | None = None,
 ) -> Outcome:
     """Everything, from input to report. ``paths`` replace ``data.path``. A run that the machine has not the memory for
     is refused before anything is measured, but with ``ignore_memory``.
@@ -69,6 +73,8 @@ def run(
     With ``resume`` a run in ``out`` that was interrupted goes on: what was measured is kept, and what was being measured is
     the same draw again where its noise has a key or a seed. Otherwise its budget is spent: it is measured again, and both
     spendings stated, only with ``accept_spent``. A run that is finished stays as it is.
+
+    With a ``store`` (a URL) the release is carried there, too, and what is confidential to the ``confidential_store``.
     """
     refuse_within_import()
     progress, stages, directory = progress or Silent(), Stages(), RunDirectory(out)
@@ -77,13 +83,35 @@ def run(
         raise UserError("this run was interrupted before anything was drawn: there is nothing to resume",
                         where=directory.root, remedy="delete the folder and run again")  # fmt: skip
     resume = resume and directory.can_go_on()
-    if resume and directory.manifest.exists():
-        return _finished(spec, directory)
     if not resume:
         directory.refuse_if_taken()
+    with Carrier.of(directory, store, confidential_store) as carrier:
+        if resume and directory.manifest.exists():
+            outcome = _finished(spec, directory)
+        else:
+            how = (resume, resume and accept_spent, ignore_memory)
+            outcome = _run(spec, paths, directory, engine, stages, progress, carrier, *how)
+        if store or confidential_store:
+            with directory.held():
+                carrier.finish(progress, directory.read_manifest()["outputs"])
+    return outcome
+
+
+def _run(
+    spec: RunSpec,
+    paths: Sequence[Path],
+    directory: RunDirectory,
+    engine: EngineChoice,
+    stages: Stages,
+    progress: Progress,
+    carrier: Carrier,
+    resume: bool,
+    accept_spent: bool,
+    ignore_memory: bool,
+) -> Outcome:
     if resume and directory.begun.exists():
         check_configuration(spec, directory)
-        return _cut(spec, directory, engine, stages, progress, accept_spent)
+        return _cut(spec, directory, engine, stages, progress, carrier, accept_spent)
     with executor(engine.workers) as pool:
         prepared = prepare(spec, paths, stages, progress)
         if not len(prepared.shards):
@@ -92,13 +120,13 @@ def run(
             if resume:
                 check_same(spec, prepared, directory)
             return run_prepared(
-                spec, prepared, directory, pool, stages, progress, resume=resume, accept_spent=resume and accept_spent
+                spec, prepared, directory, pool, stages, progress, carrier, resume=resume, accept_spent=accept_spent
             )
         with stages("begin"):
             progress.stage("begin", None)
             by_shard.begin(spec, prepared, directory)
     del prepared
-    return _cut(spec, directory, engine, stages, progress)
+    return _cut(spec, directory, engine, stages, progress, carrier)
 
 
 def _cut(
@@ -107,6 +135,7 @@ def _cut(
     choice: EngineChoice,
     stages: Stages,
     progress: Progress,
+    carrier: Carrier,
     accept_spent: bool = False,
 ) -> Outcome:
     """A run that has begun, and is cut into shards: its stages as tasks over partitions."""
@@ -114,7 +143,9 @@ def _cut(
     spec = spec.on(begun.ways)
     with directory.held(), opened_engine(choice) as engine:
         measured = by_shard.measure_shards(spec, begun, directory, engine, choice.size, stages, progress, accept_spent)
+        carrier.measured(LedgerFile(directory.ledger).entries.files())
         made = post_process_cut(directory.root, spec, engine, choice, stages, progress)
+        carrier.released()
         trunk = open_part(directory.release, 0)
         with stages("evaluate"):
             rows = by_shard.assess_shards(spec, begun, directory, trunk, made.published, engine, choice.size, progress)
@@ -154,6 +185,7 @@ def run_prepared(
     pool: Executor,
     stages: Stages,
     progress: Progress,
+    carrier: Carrier | None = None,
     *,
     resume: bool = False,
     accept_spent: bool = False,
@@ -161,9 +193,12 @@ def run_prepared(
     """Measure, then post-process, evaluate and report."""
     if not resume:
         begin(spec, prepared, directory)
+    carrier = carrier or Carrier(directory)
     with directory.held():
         measured = measure_release(spec, prepared, directory, stages, progress, accept_spent)
+        carrier.measured(LedgerFile(directory.ledger).entries.files())
         made = post_process(open_release(directory.release), directory.release, pool, stages, progress)
+        carrier.released()
         made, beside = laid_out(spec, prepared, made, stages, progress)
         return finish(spec, prepared, directory, measured, made, beside, stages, progress)
 

@@ -240,6 +240,11 @@ def test_every_library_that_is_declared_is_used() -> None:
     assert not {d for d in declared if d.replace("_", "-") not in told}, "docs/dependencies.md says why each is there"
 
 
+def test_one_module_knows_stores() -> None:
+    assert {m for m in sources() if imports(m) & {"pyarrow.fs"} or "pyarrow.fs" in sources()[m].read_text() or
+            "from pyarrow import fs" in sources()[m].read_text()} == {"das.files.store"}  # fmt: skip
+
+
 def test_two_solvers_with_one_core_are_never_loaded_together() -> None:
     """OR-Tools and highspy each bring HiGHS; in one process they crash."""
     everything = {i.split(".")[0] for m in sources() for i in imports(m)}

@@ -38,6 +38,7 @@ SMALL = ["--quiet", "--set", "output.report=false", "--set", "output.tables=fals
 BRIEF = {"run": SMALL, "sweep": SMALL}
 #: Not run here, and why.
 LEFT_OUT = {"data fetch": "needs the network", "--engine dask": "needs a cluster; tests/engine/test_dask.py has one",
+            "s3://": "needs a store; tests/end_to_end/test_stores.py has one",
             "xargs": "needs jobs; tests/cli/test_cli_tasks.py has them",
             "--engine array": "needs jobs; tests/engine/test_loop.py has them",
             "map runs": "needs boundaries; tests/jobs/test_mapping.py has it",

@@ -26,6 +26,7 @@ COMMANDS = {
     "sweep": ("das.cli.accuracy", "The same input at several budgets, methods and repeats, with curves."),
     "risk": ("das.cli.risk", "What an intruder learns."),
     "nmf": ("das.cli.nmf", "Noisy measurement files: what they hold, rows of them, whether they are whole."),
+    "store": ("das.cli.store", "Carry a finished run to S3 or another store; fetch a release from one."),
     "data": ("das.cli.data", "Simulated extracts, and official files."),
 }
 

@@ -118,10 +118,19 @@ def engine_options(function: Callable[..., None]) -> Callable[..., None]:
                         help="Who does the work: processes of this machine, a cluster of Dask, or jobs that call `das task`.")(function)  # fmt: skip
 
 
+def store_options(function: Callable[..., None]) -> Callable[..., None]:
+    """Where the files of a run are carried."""
+    return click.option("--store", metavar="URL",
+                        help="Carry the release there, too: s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, file:///FOLDER.")(
+        confidential_store_option(function))  # fmt: skip
+
+
 def load(config: Path, changes: tuple[str, ...]) -> RunSpec:
     return das.load_spec(config, changes, note=lambda said: click.echo(f"das: note: {said}", err=True))
 
 
+confidential_store_option = click.option("--confidential-store", metavar="URL",
+                                         help="Carry what is confidential there: a place of its own.")  # fmt: skip
 set_option = click.option("--set", "changes", multiple=True, metavar="KEY=VALUE",
                           help="Change a key of the configuration, such as budget.rho=1/2.")  # fmt: skip
 quiet_option = click.option("--quiet", is_flag=True, help="No progress display.")

@@ -25,6 +25,7 @@ from das.cli.options import (
     json_option,
     load,
     run_options,
+    store_options,
     warn,
     warn_of,
 )
@@ -52,6 +53,7 @@ from das.stages import Stages
               help="With --resume: draw a second time what cannot be drawn again as it was, and state both spendings.")  # fmt: skip
 @click.option("--ignore-memory", is_flag=True, help="Run even if this machine seems to have too little memory for it.")
 @engine_options
+@store_options
 @run_options
 @json_option
 @guarded
@@ -68,6 +70,8 @@ def run(
     tls: Path | None,
     wait: bool,
     size: int,
+    store: str | None,
+    confidential_store: str | None,
     workers: int,
     quiet: bool,
     as_json: bool,
@@ -79,7 +83,8 @@ def run(
     choice = EngineChoice(engine, workers, scheduler, tls, wait, size)
     out = out or Path("runs") / f"{_file_name(spec.run.name)}-{datetime.now():%Y%m%d-%H%M%S}"
     again = ["das", "run", config, *repeated("--set", changes), "--out", out, *repeated("--data", paths),
-             *(["--workers", workers] if workers > 1 else []), *_of_engine(choice)]  # fmt: skip
+             *(["--workers", workers] if workers > 1 else []), *_of_engine(choice),
+             *_option("--store", store), *_option("--confidential-store", confidential_store)]  # fmt: skip
     with resumable(out, again), Live(quiet) as progress:
         outcome = pipeline.run(
             spec,
@@ -90,6 +95,8 @@ def run(
             resume=resume,
             accept_spent=accept_spent,
             ignore_memory=ignore_memory,
+            store=store,
+            confidential_store=confidential_store,
         )
     if outcome.was_finished:
         click.echo(f"das: note: {out} is finished: there is nothing to resume, and nothing was changed", err=True)
@@ -114,6 +121,9 @@ def run(
     screen.print(f"written {when}:", highlight=False)
     may = "safe to publish under the guarantee in privacy.json" if spec.run.private else f"{COLUMN}: {CELL}"
     click.echo(f"  release  {outcome.directory.release}   ({may})")
+    for url, who in ((store, ""), (confidential_store, "   (confidential)")):
+        if url is not None:
+            click.echo(f"  store    {url}{who}")
     if spec.output.report:
         click.echo(f"  page     {outcome.directory.page}   (look up every place)")
         click.echo(f"  report   {outcome.directory.report}   (confidential: the errors)")
@@ -122,10 +132,14 @@ def run(
 def _of_engine(choice: EngineChoice) -> list[object]:
     """The options that choose it again."""
     out: list[object] = [] if choice.name == LOCAL else ["--engine", choice.name]
-    out += repeated("--scheduler", [choice.scheduler] * (choice.scheduler is not None))
-    out += repeated("--tls", [choice.tls] * (choice.tls is not None))
+    out += [*_option("--scheduler", choice.scheduler), *_option("--tls", choice.tls)]
     out += repeated("--partition", [choice.size] * (choice.size != SIZE))
     return out + ["--wait"] * choice.wait
+
+
+def _option(name: str, value: object) -> list[object]:
+    """An option, if it was given."""
+    return [] if value is None else [name, value]
 
 
 def _sized(size: Size, with_data: bool) -> str:

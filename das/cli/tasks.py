@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from time import perf_counter
@@ -16,6 +17,7 @@ from das.cli.options import PATH, guarded, json_option
 from das.engine.progress import duration
 from das.errors import UserError
 from das.files.run.board import Board, Standing
+from das.files.run.carrier import Record
 from das.files.run.run_directory import RunDirectory
 from das.jobs.tasks import do
 
@@ -72,9 +74,15 @@ def status(run: Path, as_json: bool) -> None:
     """
     board, ended = _board(run)
     standings = [board.standing(s) for s in board.stages()]
+    carried = Record(RunDirectory(run)).stores()
     if as_json:
-        click.echo(json.dumps({"ended": ended, "stages": [_as_data(s) for s in standings]}))
+        stores = [asdict(c) for c in carried]
+        click.echo(json.dumps({"ended": ended, "stages": [_as_data(s) for s in standings], "stores": stores}))
         return
+    for c in carried:
+        click.echo(
+            f"carried to {c.store}: {c.objects:,} objects, {c.bytes / 1e6:,.1f} MB{', the seal among them' if c.sealed else ''}"
+        )
     if ended:
         click.echo(f"{run}: has ended")
         return

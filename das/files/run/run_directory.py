@@ -30,6 +30,7 @@ class RunDirectory:
         self.release = self.root / "release"
         self.confidential = self.root / "confidential"
         self.manifest = self.root / "manifest.json"
+        self.carried = self.root / "carried.jsonl"
         self.ledger = self.release / "ledger.jsonl"
         self.inputs = self.confidential / "inputs.json"
         self.noise_key = self.confidential / "noise.key"
@@ -137,8 +138,9 @@ class RunDirectory:
         return self.confidential / "evaluation" / f"{kind_of(universe).file('errors')}.csv"
 
     def digests(self) -> dict[str, str]:
-        """SHA-256 of every file that the run has written, by its path; not of what it is still at work on."""
-        passing = {self.manifest, self.root / "work", self.confidential / "work"}
+        """SHA-256 of every file that the run has written, by its path; not of what it is still at work on, nor of what tells what is
+        carried."""
+        passing = {self.manifest, self.carried, self.root / "work", self.confidential / "work"}
         files = sorted(p for p in self.root.rglob("*") if p.is_file() and not passing & {p, *p.parents})
         return {str(p.relative_to(self.root)): file_digest(p) for p in files}
 
@@ -170,6 +172,12 @@ def refuse_inside_release(path: Path) -> None:
         ):
             raise UserError(f"is in the release {folder}, which may be published", where=path,
                             remedy="choose a place outside it")  # fmt: skip
+
+
+def refuse_full(folder: Path) -> None:
+    """Raises :class:`UserError` where there is something in it, or it is none."""
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise UserError("is there already, and not empty", where=folder, remedy="choose a new folder")
 
 
 def links(folder: Path) -> list[Path]:

@@ -24,11 +24,20 @@ def check_seal(release: Path, said: Statement) -> None:
     """Every file of the release is there, and is the one of which the statement has the digest, and of measurements the
     ledger, too; and there is no other: none that is hidden, and no link to a folder, which would bring its files along
     where the release is copied."""
+    parts = {name: run_directory.file_digest(path) for name, path in measured_files(release).items()}
+    check_digests(release, said, parts)
+    _check_parts(release, parts)
+    if not privacy_statement.as_written(release, said):
+        raise ReleaseError("says what was stated, but not in the text that das writes", where=release / NAME,
+                           remedy=ALTERED)  # fmt: skip
+
+
+def check_digests(release: Path, said: Stated, parts: Mapping[str, str] | None = None) -> None:
+    """The same, of a statement of any publisher's measurements, without the ledger; ``parts`` are digests of files that are known."""
     if links := run_directory.links(release):
         raise ReleaseError(
             "is a link, and no file of the release", where=links[0], remedy=f"take it away; or {ALTERED}"
         )
-    parts = {name: run_directory.file_digest(path) for name, path in measured_files(release).items()}
     found = digests(release, parts) | {NAME: own_digest(said)}
     if (release / PAGE).is_file():
         found[PAGE] = run_directory.file_digest(release / PAGE)
@@ -43,10 +52,6 @@ def check_seal(release: Path, said: Statement) -> None:
         if listed != here:
             raise ReleaseError(f"digests.{name} is {listed}, and computed again {here}",
                                where=place(release / NAME, ("digests", name)), remedy=ALTERED)  # fmt: skip
-    _check_parts(release, parts)
-    if not privacy_statement.as_written(release, said):
-        raise ReleaseError("says what was stated, but not in the text that das writes", where=release / NAME,
-                           remedy=ALTERED)  # fmt: skip
 
 
 def _check_parts(release: Path, here: Mapping[str, str]) -> None:

@@ -1,0 +1,43 @@
+"""Carry a finished run to a store, and fetch a release from one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from das.cli.options import PATH, confidential_store_option, guarded, quiet_option
+from das.engine.display import Live
+from das.jobs import storing
+
+
+@click.group()
+def store() -> None:
+    """Releases in S3, Google Cloud Storage and other stores."""
+
+
+@store.command()
+@click.argument("run", type=PATH)
+@click.argument("url")
+@confidential_store_option
+@quiet_option
+@guarded
+def push(run: Path, url: str, confidential_store: str | None, quiet: bool) -> None:
+    """Carry the release of a finished run to URL (s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, file:///FOLDER, ...); what is there
+    already stays. The seal, privacy.json, comes last: where it is, all is."""
+    with Live(quiet) as progress:
+        storing.push(run, url, confidential_store, progress)
+    click.echo(f"carried: {url}")
+
+
+@store.command()
+@click.argument("url")
+@click.argument("folder", type=PATH, metavar="DIR")
+@quiet_option
+@guarded
+def pull(url: str, folder: Path, quiet: bool) -> None:
+    """Fetch a release from URL into DIR, new or empty, and hold every file against the digests of privacy.json. What is not
+    whole, or altered, leaves nothing."""
+    with Live(quiet) as progress:
+        storing.pull(url, folder, progress)
+    click.echo(f"fetched, as sealed: {folder}")

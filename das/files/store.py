@@ -1,0 +1,184 @@
+"""Places for whole objects by name: buckets of S3 and Google Cloud, HDFS, a folder of this machine. The one module that knows
+:mod:`pyarrow.fs`, and no credentials: those of the environment hold.
+
+An object appears whole or not at all. Where a store makes it of what has arrived when the stream is closed (``s3``, ``gcs``),
+no exception may come between the first byte and the last, for pyarrow has no way to give a stream up: leaving ``with``
+closes it, and so does the garbage collector, and half an object has its name. So a file is mapped into memory and written from there
+in a thread, where no signal raises; what can fail is the connection, and of a stream that has failed closing makes nothing (while
+parts are sent in the background, which is pyarrow's way; and what was written is counted afterwards). Where files have names
+while they are written (``local``, ``hdfs``), the name is given at the end.
+"""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from time import sleep
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
+from uuid import uuid4
+
+from pyarrow import fs
+
+from das.errors import StoreError, UserError
+
+#: The kinds of stores, and whether a file has its name before it is whole there.
+RENAMED = {"s3": False, "gcs": False, "local": True, "hdfs": True}
+PAUSES = (1.0, 5.0)  #: seconds before an object is tried again
+CHUNK = 1 << 25  #: bytes that are in memory of an object on its way
+
+_DRAFT = ".das-draft"
+_KNOWN = "s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, hdfs://HOST/FOLDER or file:///FOLDER"
+R = TypeVar("R")
+
+
+class _Torn(OSError):
+    """What has the name is not the whole."""
+
+
+@dataclass(frozen=True, eq=False)
+class Store:
+    """All objects below ``base``, by their names under it."""
+
+    url: str
+    base: str
+    _fs: Any = field(repr=False)
+
+    @staticmethod
+    def at(url: str) -> Store:
+        """The store that a URL names, in pyarrow's words. Raises :class:`UserError` where it names none."""
+        if urlsplit(url).username is not None:
+            raise UserError("credentials are no part of the URL of a store: it is written down, and shown", where=_bare(url),
+                            remedy="give them in the environment, such as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY")  # fmt: skip
+        try:
+            system, base = fs.FileSystem.from_uri(url)
+        except (ValueError, OSError, NotImplementedError) as error:
+            raise UserError(
+                f"this is no store ({_first_line(error)})", where=url, remedy=f"name one: {_KNOWN}"
+            ) from None
+        if system.type_name not in RENAMED:
+            raise UserError(f"das does not know whether objects appear whole in a store of {system.type_name!r}", where=url,
+                            remedy=f"use {_KNOWN}")  # fmt: skip
+        if not (base := base.rstrip("/")):
+            raise UserError("this names no bucket and no folder", where=url, remedy=f"name one: {_KNOWN}")
+        return Store(url, str(Path(base).resolve()) if system.type_name == "local" else base, system)
+
+    @property
+    def folder(self) -> Path | None:
+        """Where it is on this machine, if it is."""
+        return Path(self.base) if self._fs.type_name == "local" else None
+
+    def overlaps(self, other: Store) -> bool:
+        """Whether one is the other, or lies in it. Two hosts that have a bucket of one name are taken for one."""
+        a, b = PurePosixPath(self.base), PurePosixPath(other.base)
+        return self._fs.type_name == other._fs.type_name and (a.is_relative_to(b) or b.is_relative_to(a))
+
+    def check(self) -> None:
+        """Write a small object, and delete it. Raises :class:`UserError` where that cannot be done."""
+        path = self._path(f".das-{uuid4().hex}")
+        try:
+            self._send(path, memoryview(b"das"))
+            self._fs.delete_file(path)
+        except OSError as error:
+            raise UserError(f"nothing can be written there, or deleted ({_first_line(error)})", where=self.url,
+                            remedy="make the bucket, or name another; look at the credentials in the environment (AWS_*, "
+                                   "GOOGLE_APPLICATION_CREDENTIALS) and at what they allow: to list, get, put and delete objects") from None  # fmt: skip
+
+    def sizes(self) -> dict[str, int]:
+        """The bytes of each object, by name."""
+        found = self._tried("listed", "", lambda: self._fs.get_file_info(
+            fs.FileSelector(self.base, allow_not_found=True, recursive=True)))  # fmt: skip
+        names = {i.path[len(self.base) :].lstrip("/"): i.size for i in found if i.type == fs.FileType.File}
+        return {name: size for name, size in names.items() if not _is_draft(name)}
+
+    def put(self, name: str, path: Path) -> None:
+        """A file becomes an object, whole, in place of what has the name. To be called in a thread of its own: no signal is to
+        come between. Raises :class:`StoreError`."""
+        self._tried("written", name, lambda: self._put(self._path(name), path))
+
+    def get(self, name: str, path: Path) -> None:
+        """An object becomes a file, which is not whole after an exception. Raises :class:`StoreError`."""
+        there = self._path(name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._tried("read", name, lambda: self._get(there, path))
+
+    def remove(self, name: str) -> None:
+        """Delete an object. Raises :class:`StoreError`."""
+        self._tried("deleted", name, lambda: self._fs.delete_file(self._path(name)))
+
+    # --- one attempt each ----------------------------------------------------------------------------------------
+
+    def _put(self, path: str, file: Path) -> None:
+        if not (size := file.stat().st_size):
+            self._send(path, memoryview(b""))
+            return
+        with (
+            file.open("rb") as stream,
+            mmap.mmap(stream.fileno(), size, access=mmap.ACCESS_READ) as mapped,
+            memoryview(mapped) as data,
+        ):
+            self._send(path, data)
+
+    def _send(self, path: str, data: memoryview) -> None:
+        draft = path
+        if RENAMED[self._fs.type_name]:
+            at = PurePosixPath(path)
+            draft = str(at.with_name(f".{at.name}{_DRAFT}"))
+            self._fs.create_dir(str(at.parent), recursive=True)
+        stream = self._fs.open_output_stream(draft, compression=None)
+        try:
+            for first in range(0, len(data), CHUNK):
+                with data[first : first + CHUNK] as piece:
+                    stream.write(piece)
+                stream.flush()  # has sent it, or raises
+            stream.close()
+            if (there := self._fs.get_file_info(draft).size) != len(data):
+                raise _Torn(f"{there} bytes have arrived of {len(data)}")
+        except BaseException as error:
+            with suppress(OSError):
+                stream.close()
+            if draft != path or isinstance(error, _Torn) or not isinstance(error, OSError):
+                with suppress(OSError):
+                    self._fs.delete_file(draft)
+            raise
+        if draft != path:
+            self._fs.move(draft, path)
+
+    def _get(self, path: str, file: Path) -> None:
+        with self._fs.open_input_stream(path, compression=None) as stream, file.open("wb") as out:
+            while piece := stream.read(CHUNK):
+                out.write(piece)
+
+    def _tried(self, what: str, name: str, act: Callable[[], R]) -> R:
+        for pause in (*PAUSES, None):
+            try:
+                return act()
+            except OSError as error:
+                if pause is None:
+                    raise StoreError(f"{name or 'the store'} cannot be {what} ({_first_line(error)})", where=self.url,
+                                     remedy="look at the connection and at the permissions, and go on: what is there is kept") from None  # fmt: skip
+                sleep(pause)
+        raise AssertionError
+
+    def _path(self, name: str) -> str:
+        """Raises :class:`UserError` for a name that leads out of the store."""
+        if not name or any(part in ("", ".", "..") for part in name.split("/")) or "\\" in name:
+            raise UserError(f"{name!r} is no name of an object", where=self.url, remedy="take it away from the store")
+        return f"{self.base}/{name}"
+
+
+def _is_draft(name: str) -> bool:
+    return name.rpartition("/")[2].startswith(".") and name.endswith(_DRAFT)
+
+
+def _bare(url: str) -> str:
+    """Without what is before the host."""
+    parts = urlsplit(url)
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).strip().partition("\n")[0] or type(error).__name__
