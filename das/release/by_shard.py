@@ -39,7 +39,7 @@ from das.files.microdata import writing as microdata
 from das.files.release import spine as spine_file
 from das.files.release import table_columns
 from das.files.release.table_columns import LineColumns
-from das.files.run import run_directory
+from das.files.run import made, run_directory
 from das.geography.known import Invariants
 from das.model.histogram import Histogram
 from das.model.measurement import MeasurementSource
@@ -137,7 +137,7 @@ def collect(task: Task) -> Answer:
             found |= named(u.name, _told(opened, u))
         messages.write(desk.told(shard), found)
         columns.append({level: asdict(LineColumns.of(opened.spine, level)) for level in opened.spine.levels})
-    return {"columns": columns}
+    return {"columns": columns} | made.of(desk.root, map(desk.told, shards_of(task)))
 
 
 def _told(opened: Opened, u: Universe) -> Messages:
@@ -250,7 +250,7 @@ def look(task: Task) -> Answer:
         seen = spreads.look(source, opened.tree(u).spine, bounds[lowest], u, result.histograms[above], InProcess(),
                             lowest=given.lowest)  # fmt: skip
         messages.write(desk.seen(shard), seen.to_arrays())
-    return {"shards": len(shards_of(task))}
+    return made.of(desk.root, map(desk.seen, shards_of(task)))
 
 
 def find_prior(desk: Desk, opened: Opened) -> HousingPrior:
@@ -273,7 +273,7 @@ def _prior(desk: Desk, opened: Opened, u: Universe) -> HousingPrior | None:
 
 def branch(task: Task) -> Answer:
     """Estimate and round the shards of a partition, and write what is published of them."""
-    desk, said = Desk(task.run), []
+    desk, said, written = Desk(task.run), [], list[Path]()
     for shard in shards_of(task):
         opened = open_part(desk.release, shard)
         counts, sums, found = Messages(), Messages(), []
@@ -294,7 +294,22 @@ def branch(task: Task) -> Answer:
         messages.write(desk.published(shard), counts)
         messages.write(desk.sums(shard), sums)
         said.append(found)
-    return {"shards": said}
+        written += _made(desk, opened, shard)
+    return {"shards": said} | made.of(desk.root, written)
+
+
+def _made(desk: Desk, opened: Opened, shard: int) -> list[Path]:
+    """What a branch leaves of a shard."""
+    out = [desk.published(shard), desk.sums(shard)]
+    for u in opened.after.universes:
+        out.append(desk.microdata(u, shard))
+        if opened.after.tables:
+            out += [
+                desk.rows(t.name, level, shard)
+                for t in tables.of(u, opened.assigned(u.name))
+                for level in opened.levels
+            ]
+    return out
 
 
 def _descended(

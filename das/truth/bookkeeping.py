@@ -145,6 +145,7 @@ class Books:
 
         Raises:
             PrivacyError: a part is missing, or the cost of what was drawn is not the plan's.
+            ReleaseError: one is not there as it was acknowledged.
         """
         entries, universes = self._file.entries, [u.name for u in self._spec.universes]
         if lacking := [stage for stage in self._planned if self.missing(stage)]:
@@ -156,6 +157,7 @@ class Books:
         for name in universes:
             atomic.clear_drafts(self._directory.nmf(name))
         if not entries.closed:
+            _check_files(entries, self._directory)  # a task that was lost may have gone on
             self._file.close()
         noise_key.delete(self._directory.noise_key)
         self._directory.remove_claims()

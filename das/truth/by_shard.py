@@ -19,12 +19,13 @@ from numpy.typing import NDArray
 from das.accounting.statement import Drawn, statement
 from das.engine import Progress
 from das.engine.tasks import Answer, Engine, Task
+from das.errors import ReleaseError
 from das.evaluate import Published, Tallies, Whole
 from das.files import messages
 from das.files.measurements import nmf
 from das.files.messages import named, parted
 from das.files.release.estimates import EstimateReader, folder_of
-from das.files.run import run_directory, tallies, truth
+from das.files.run import made, run_directory, tallies, truth
 from das.files.run.ledger import LedgerFile, MeasuredPart
 from das.files.run.run_directory import RunDirectory
 from das.files.run.staged import perform
@@ -104,6 +105,12 @@ def _digests(directory: RunDirectory, universes: Sequence[str]) -> dict[str, dic
     return {name: run_directory.file_digests(directory.truth_of(name).parent) for name in universes}
 
 
+def _digest_of(directory: RunDirectory, universe: str, name: str) -> str | None:
+    """That of one file of them, as the run knows it."""
+    known: Mapping[str, str] = run_directory.read_json(directory.inputs)["truth"].get(universe, {})
+    return known.get(name)
+
+
 # --- measure -------------------------------------------------------------------------------------------------
 
 
@@ -123,22 +130,32 @@ def measure(task: Task) -> Answer:
             spine = opened.tree(u).spine
             sums |= {f"{u.name}:codes": spine.codes[spine.index(level)]}
         messages.write(directory.sums_of(shard), sums, 0o600)
-    return {"parts": [asdict(p) for p in parts]}
+    written = [directory.sums_of(i) for i in shards_of(task)] + [directory.release / f for p in parts for f in p.files]
+    return {"parts": [asdict(p) for p in parts]} | made.of(directory.root, written)
 
 
 def measured_levels(
     opened: Opened, directory: RunDirectory, universe: str, known: TrueHistograms
 ) -> list[MeasuredPart]:
-    """Measure the levels that a part is responsible for."""
+    """Measure the levels that a part is responsible for, but for what the ledger has: that stands, and is not drawn again."""
     u, part = opened.run.universe(universe), opened.part or 0
-    books, noise = LedgerFile(directory.ledger).entries, noise_of(opened.run, directory)
-    return [measure_part(u, level, known[level], opened.tree(u), noise, directory.release,
-                         number=books.number((universe, level)), shard=part) for level in opened.levels]  # fmt: skip
+    books, out = LedgerFile(directory.ledger).entries, []
+    for level in opened.levels:
+        stage = universe, level
+        stands = books.standing(stage).get(part)
+        out.append(stands or measure_part(u, level, known[level], opened.tree(u), noise_of(opened.run, directory),
+                                          directory.release, number=books.number(stage), shard=part))  # fmt: skip
+    return out
 
 
 def _known(opened: Opened, directory: RunDirectory, universe: str) -> tuple[TrueHistograms, TrueHistograms]:
-    """The true counts of a shard, of all levels: of what is published, and of what is measured."""
-    tree, lowest = opened.trees[universe], truth.read(directory.truth_of(universe, opened.part or 0))
+    """The true counts of a shard, of all levels: of what is published, and of what is measured. Raises :class:`ReleaseError` where
+    they are not those that the run goes by."""
+    path = directory.truth_of(universe, opened.part or 0)
+    if not path.is_file() or run_directory.file_digest(path) != _digest_of(directory, universe, path.name):
+        raise ReleaseError("the true counts are not those that this run began with", where=path,
+                           remedy="resume with what the run began with, or start another in a new folder")  # fmt: skip
+    tree, lowest = opened.trees[universe], truth.read(path)
     published = upward(lowest, opened.spine)
     return published, published if tree.alike else over(tree, lowest)
 
@@ -179,7 +196,7 @@ def evaluate(task: Task) -> Answer:
             of_tree = counts if tree.alike else tree.of_published(lowest).upward(tree.spine)
             compared.append(_compared(opened, directory, u, known, of_tree, published, counts))
         tallies.write(directory.tallies_of(shard), tally(Piece(opened.levels, compared, areas=opened.areas())))
-    return {"shards": len(shards_of(task))}
+    return made.of(directory.root, map(directory.tallies_of, shards_of(task)))
 
 
 def trunk_tallies(opened: Opened, directory: RunDirectory, made: Mapping[str, Mapping[str, Histogram]]) -> Tallies:
@@ -252,11 +269,11 @@ def _measured(
     books = Books.of(spec, due, directory, _digests(directory, [u.name for u in spec.universes]), accept_spent)
     for stage in due:
         books.begin(stage)
-    missing = any(books.missing(stage) for stage in due)
-    if missing:
-        tasks = by_shard.tasks(Desk(directory.root), size, "measure")
-        answers = perform(engine, measure, tasks, progress, confidential=True).values()
-        books.acknowledge(MeasuredPart(**part) for answer in answers for part in answer["parts"])
+    answers = perform(
+        engine, measure, by_shard.tasks(Desk(directory.root), size, "measure"), progress, confidential=True
+    )
+    if any(books.missing(stage) for stage in due):
+        books.acknowledge(MeasuredPart(**part) for answer in answers.values() for part in answer["parts"])
         for u in spec.universes:
             known = trunk_of(trunk, directory, u.name)[1]
             books.acknowledge(measured_levels(trunk, directory, u.name, known))

@@ -3,24 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from das import pipeline, spec
 from das.engine.choice import EngineChoice
+from das.engine.tasks import HandedOver
+from das.errors import PrivacyError, ReleaseError, UserError
 from das.files.run import noise_key
+from das.files.run.board import Board
 from das.files.run.ledger import LedgerFile
 from das.files.run.run_directory import RunDirectory, file_digest
+from das.jobs.tasks import do
 from das.release import by_shard, estimating, verify
 from das.truth import by_shard as truth_by_shard
-from das.truth import prepared
+from das.truth import measure, prepared
 from tests.end_to_end.test_cut import results
 from tests.worlds import ROOT, Worlds
 
 ONE_EACH = EngineChoice(size=1)  # a task has one shard
-SEED = "run.seed=5"
+OTHERS = EngineChoice("array", size=1)
+SEED, FORGETFUL = "run.seed=5", "run.entropy=forgetful"
 
 
 class Killed(BaseException):
@@ -133,3 +141,122 @@ def test_stopped_at_every_step_it_is_the_same_release(worlds: Worlds, whole: Pat
         go(worlds, out, SEED, resume=True)
     check_same(out, whole)
     assert (out / "release" / "ledger.jsonl").read_bytes() == (whole / "release" / "ledger.jsonl").read_bytes()
+
+
+# --- what is not as it was left -----------------------------------------------------------------------------------
+
+
+def test_noise_that_differs_between_two_attempts_stops_the_run(
+    worlds: Worlds, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever was told so, and however often it is resumed."""
+    with pytest.raises(HandedOver):
+        go(worlds, tmp_path, engine=OTHERS)
+    tasks, real = Board(tmp_path).tasks("measure"), measure._noise
+    for task in tasks:
+        do(tmp_path, "measure", task.partition)
+    monkeypatch.setattr(measure, "_noise", lambda *args: real(*args) + 1)
+    with pytest.raises(PrivacyError, match="PrivacyError in a task that sees the truth"):
+        do(tmp_path, "measure", tasks[1].partition)
+    monkeypatch.undo()
+    monkeypatch.setattr(prepared, "LARGEST", 8)
+    for engine in (OTHERS, ONE_EACH):
+        with pytest.raises(PrivacyError, match="two attempts of a task gave different answers"):
+            go(worlds, tmp_path, engine=engine, resume=True)
+    assert not (tmp_path / "release" / "privacy.json").exists()
+
+
+def torn(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-20])
+
+
+def test_what_is_torn_is_made_again(worlds: Worlds, whole: Path, tmp_path: Path) -> None:
+    """Answers of tasks, and what tasks have told each other; of every stage, in one run."""
+    out = tmp_path / "run"
+    after = {
+        "measure": (Step(LedgerFile, "close"), ["confidential/work/sums/00003.npz"]),
+        "collect": (Step(by_shard, "_estimated"), ["work/told/00002.npz"]),
+        "branch": (Step(by_shard, "merge"), ["work/published/00001.npz", "work/tables/P1_Block/00004.csv"]),
+        "evaluate": (Step(truth_by_shard, "write"), ["confidential/work/tallies/00002.npz"]),
+    }
+    for i, (stage, (step, paths)) in enumerate(after.items()):
+        stopped(worlds, out, SEED, at=step, resume=i > 0)
+        for path in paths:
+            torn(out / path)
+        answers = next(out.glob(f"**/work/{stage}/answers"))
+        torn(sorted(answers.iterdir())[-1])
+    go(worlds, out, SEED, resume=True)
+    check_same(out, whole)
+
+
+def test_measurements_that_are_torn_before_they_are_acknowledged_are_measured_again(
+    worlds: Worlds, tmp_path: Path
+) -> None:
+    """The same, at no cost; one that is lost between that and the end of measuring stops the run."""
+    out = stopped(worlds, tmp_path / "run", at=Step(LedgerFile, "acknowledge"))
+    path = min((out / "release" / "nmf" / "Block.parquet" / "DPQuery").rglob("*.parquet"))
+    before = path.read_bytes()
+    torn(path)
+    real = LedgerFile.acknowledge
+
+    def tears(self: LedgerFile, parts: Any) -> None:
+        if not self.entries.standing(("persons", "Block")):
+            assert path.read_bytes() == before
+            torn(path)
+        real(self, parts)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(LedgerFile, "acknowledge", tears)
+        with pytest.raises(ReleaseError, match="not those that the ledger says"):
+            go(worlds, out, resume=True)
+    assert not LedgerFile(out / "release" / "ledger.jsonl").entries.closed
+
+
+def test_a_truth_that_is_altered_while_tasks_are_done_is_not_measured(worlds: Worlds, tmp_path: Path) -> None:
+    with pytest.raises(HandedOver):
+        go(worlds, tmp_path, engine=OTHERS)
+    path = tmp_path / "confidential" / "truth" / "persons" / "part-00002.parquet"
+    table = pq.read_table(path)
+    counts = table["count"].to_numpy().copy()
+    counts[0] += 1
+    pq.write_table(table.set_column(2, "count", pa.array(counts)), path)
+    board = Board(tmp_path.resolve())
+    for task in board.tasks("measure"):
+        if task.shards[0] == 2:
+            with pytest.raises(ReleaseError):
+                do(tmp_path, "measure", task.partition)
+            assert "not those that this run began with" in board.fault(task).what  # type: ignore[union-attr]
+    with pytest.raises(UserError, match="the true counts of persons are not those that this run began with"):
+        go(worlds, tmp_path, engine=OTHERS, resume=True)
+
+
+# --- what cannot be drawn again ------------------------------------------------------------------------------------
+
+
+def cost() -> Fraction:
+    return sum((u.plan.cost for u in chosen().universes), Fraction(0))
+
+
+@pytest.mark.parametrize("changes", [(), (FORGETFUL,)], ids=["key removed", "forgetful"])
+@pytest.mark.parametrize("where", ["shards", "trunk"])
+def test_noise_that_cannot_be_drawn_again_is_refused_and_counted(
+    worlds: Worlds, tmp_path: Path, changes: tuple[str, ...], where: str
+) -> None:
+    """Each stage whole of which a part is missing: all, while shards are measured; then those of the trunk that are not acknowledged."""
+    out = stopped(
+        worlds, tmp_path / "run", *changes, at=Step(truth_by_shard, "measure_part", 6 if where == "shards" else 14)
+    )
+    (out / "confidential" / "noise.key").unlink(missing_ok=True)
+    before, entries = results(out), LedgerFile(out / "release" / "ledger.jsonl").entries
+    gone = {stage for stage in entries.last() if not entries.whole(stage)}
+    assert len(gone) == (12 if where == "shards" else 5)
+    with pytest.raises(UserError, match=r"(?s)cannot be drawn again.*--accept-spent"):
+        go(worlds, out, *changes, resume=True)
+    assert results(out) == before
+    go(worlds, out, *changes, resume=True, accept_spent=True)
+    said = verify.statement(out / "release")
+    assert {(x.universe, x.level) for x in said.lost} == gone
+    assert said.total == cost() + sum((x.cost for x in said.lost), Fraction(0))
+    assert (said.total == 2 * cost()) == (where == "shards")
+    assert left_over(out) == []
+    verify.check(out / "release")

@@ -122,6 +122,18 @@ def test_processes_that_cannot_begin_are_told_of(tmp_path: Path, monkeypatch: py
     assert raised.value.exit_code == 2
 
 
+def test_a_worker_that_is_killed_while_it_begins_is_lost_as_any(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once one has begun it is no mistake of a script."""
+    with LocalEngine(2) as engine:
+        list(engine.answers(count, tasks(tmp_path, "a")))
+        monkeypatch.setattr(processes, "_begin", os.abort)
+        with pytest.raises(DasError, match=r"ended in the midst of it, .* times .signal 6.") as raised:
+            list(engine.answers(count, tasks(tmp_path, "b")))
+    assert raised.value.exit_code == 3
+
+
 def test_answers_that_nobody_waits_for_end_with_the_engine(tmp_path: Path) -> None:
     with LocalEngine(2) as engine:
         (tmp_path / "enough").touch()

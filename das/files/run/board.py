@@ -1,12 +1,12 @@
 """The board of a run on disk: which tasks its stages have, which are done, and by whom.
 
-Each stage has a folder ``<stage>/`` with ``plan.json`` (its partitions, their shards and weights), ``begun/``, ``answers/`` and
-``faults/`` with a file for each partition. It lies in ``confidential/work/`` if the stage sees the truth, for answers then tell of
+Each stage has a folder ``<stage>/`` with ``plan.json`` (its partitions, their shards and weights), ``begun/``, ``answers/``, ``faults/``
+and ``alarms/`` with a file for each partition. It lies in ``confidential/work/`` if the stage sees the truth, for answers then tell of
 it, else in ``work/``. Every file appears whole. Whoever has the folder can do a task, on any machine: resume, ``das tasks`` and
 ``das status`` read nothing else.
 
 An answer is a function of the task. Two attempts that answer differently are the alarm that something is not deterministic:
-noise would have been drawn twice.
+noise would have been drawn twice. It stops the run, and stays.
 """
 
 from __future__ import annotations
@@ -142,11 +142,17 @@ class Board:
         if not atomic.create(path, data):
             before = self.answer(task)
             if before is not None and before != json.loads(json.dumps(answer)):
-                raise PrivacyError("two attempts of a task gave different answers", where=task,
-                                   remedy="nothing of this run may be published: its noise may have been drawn twice; report it")  # fmt: skip
+                atomic.write_json(self._file(task, "alarms"), {"ended": _now(), "host": platform.node()})
+                self.refuse_alarms()
             if before is None:  # what is there is no answer
                 atomic.write_bytes(path, data)
         self._file(task, "faults").unlink(missing_ok=True)
+
+    def refuse_alarms(self) -> None:
+        """Raises :class:`PrivacyError` where two attempts at a task gave different answers, whoever made them, and whoever was told."""
+        for path in sorted(p for f in self._folders for p in f.glob("*/alarms/*.json")):
+            raise PrivacyError("two attempts of a task gave different answers", where=f"{path.parents[1].name} {path.stem}",
+                               remedy="nothing of this run may be published: its noise may have been drawn twice; report it")  # fmt: skip
 
     def answer(self, task: Task) -> Answer | None:
         """``None`` where it is not done, or what is there is torn."""

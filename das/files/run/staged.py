@@ -12,6 +12,7 @@ from das.engine.local import LocalEngine
 from das.engine.progress import Progress
 from das.engine.tasks import Answer, Engine, Fault, Task, Work
 from das.files import atomic
+from das.files.run import made
 from das.files.run.array import ArrayEngine
 from das.files.run.board import Board
 
@@ -37,20 +38,25 @@ def perform(
 
     ``tasks`` are those of a stage that begins; one that has begun goes on with the partitions that it has.
 
+    An answer is gone on with if the files that it says were made are there (:mod:`das.files.run.made`); else the task is done again.
+
     Raises:
         DasError: what a task raised, or it was lost too often (:class:`das.engine.tasks.Engine`).
+        PrivacyError: two attempts at a task gave different answers.
     """
     given = list(tasks)
     if not given:
         return {}
     board, stage = Board(given[0].run), given[0].stage
     planned = board.plan(given, confidential=confidential)
-    found = board.answers(stage)
+    board.refuse_alarms()
+    found = {partition: a for partition, a in board.answers(stage).items() if made.is_whole(board.root, a)}
     left = [t for t in planned if t.partition not in found]
     progress.stage(stage, round(sum(t.weight for t in left)))
     for task, answer in engine.answers(partial(attempt, work), left, confidential=confidential):
         found[task.partition] = answer
         progress.advance(round(task.weight))
+    board.refuse_alarms()
     for folder in (board.root / "release", board.root / "confidential"):
         atomic.clear_drafts(folder)
     return {t.partition: found[t.partition] for t in planned}

@@ -1,0 +1,282 @@
+"""A cut run whose workers and main processes are killed: a release as if nothing had happened, and each part drawn once.
+
+SIGKILL goes to random worker processes, of this machine and of a cluster of Dask, while they measure, estimate and evaluate; then
+to the main process, at random moments. What ends is gone on with (``--resume``). Half of the runs are seeded, and are to be the same
+bytes as one that nobody disturbed; half are private, and their ledger, cost and key are looked at. A run that is not as it should be
+ends the command with an error.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from fractions import Fraction
+from pathlib import Path
+from time import monotonic, sleep
+
+from benchmarks.common import CONFIG, ROOT, Figures
+from das import pipeline, spec
+from das.engine.choice import EngineChoice
+from das.errors import DasError
+from das.files.run.board import Board
+from das.files.run.ledger import LedgerFile
+from das.files.run.run_directory import RunDirectory, file_digest
+from das.files.simulators import census_2010
+from das.release import verify
+from das.truth import prepared
+
+#: A run is cut that has more lowest units than this, and a task has so many.
+LARGEST, SIZE = 16, 8
+KINDS = {"seeded": ("run.seed=5",), "keyed": ()}
+CHANGES = ("output.report=false", "geography.spine=tabulation", "estimation.method=full-information")
+#: These differ between two runs: they tell when, and how long.
+TIMES = ("privacy.json", "privacy.html")
+#: What is there while a run is under way.
+PASSING = ("work", "confidential/work", "confidential/noise.key", "confidential/claimed")
+_ATTEMPT = "from benchmarks.kills import attempt; attempt()"
+_PATIENCE = 600.0
+#: What is said where the first worker of all is killed: it cannot be told from a mistake in a script.
+_EARLY = "ended before they began"
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.kills", description=__doc__)
+    parser.add_argument("--workers", type=int, default=50, help="so many kills of workers, half of them by each engine")
+    parser.add_argument("--heads", type=int, default=20, help="so many kills of the main process")
+    parser.add_argument("--seed", type=int, default=1, help="of the moments")
+    given = parser.parse_args(arguments)
+    figures, order = Figures("kills"), random.Random(given.seed)
+    with tempfile.TemporaryDirectory() as folder:
+        census_2010.write(Path(folder) / "data", seed=2010, states=3, persons=3000)
+        trial = Trial(Path(folder), order)
+        began = monotonic()
+        trial.undisturbed = trial.run("seeded", [], lambda _: None)
+        trial.seconds = monotonic() - began
+        half = given.workers // 2
+        for what, engine, kills in (("workers", "local", given.workers - half), ("workers", "dask", half),
+                                    ("main processes", "local", given.heads)):  # fmt: skip
+            done = trial.repeat(kills, engine, worker=what == "workers")
+            figures(f"{what} killed, {engine}", done.kills, "kills", at_least=kills, **done.told())
+
+
+@dataclass
+class Done:
+    """What was endured: ``ended``, attempts that a kill ended."""
+
+    kills: int = 0
+    runs: int = 0
+    ended: int = 0
+    during: Counter[str] = field(default_factory=Counter)
+
+    def told(self) -> dict[str, object]:
+        return {"runs": self.runs, "resumed": self.ended, "during": dict(self.during)}
+
+
+@dataclass
+class Trial:
+    """Runs in ``folder``; ``undisturbed`` has the digests of the release that a seeded one is to be, ``seconds`` is how long one takes."""
+
+    folder: Path
+    order: random.Random
+    undisturbed: dict[str, str] = field(default_factory=dict)
+    seconds: float = 0.0
+
+    def repeat(self, kills: int, engine: str, *, worker: bool) -> Done:
+        """Runs of both kinds until there were so many kills."""
+        done = Done()
+        with _cluster() if engine == "dask" and kills else _nobody() as (address, pids):
+            options = ["--engine", "dask", "--scheduler", address] if address else ["--workers", "2"]
+            while done.kills < kills:
+                kind = tuple(KINDS)[done.runs % 2]
+
+                def endure(head: subprocess.Popen[bytes]) -> None:
+                    if worker:
+                        self._kill_workers(head, done, kills, pids or (lambda: _workers_of(head.pid)))
+                    else:
+                        self._kill_head(head, done, kills)
+
+                found = self.run(kind, options, endure, done)
+                done.runs += 1
+                if kind == "seeded" and found != self.undisturbed:
+                    raise RuntimeError(
+                        f"other results: {sorted(set(found.items()) ^ set(self.undisturbed.items()))[:4]}"
+                    )
+        return done
+
+    def run(
+        self, kind: str, options: Sequence[str], endure: Callable[[subprocess.Popen[bytes]], None], done: Done | None = None
+    ) -> dict[str, str]:  # fmt: skip
+        """One, with as many attempts as it takes. Returns the digests of its release, but for what tells when."""
+        out, attempts = self.folder / "run", 0
+        while not (out / "manifest.json").exists():
+            resume = ["--resume"] if RunDirectory(out).can_go_on() else []
+            if out.exists() and not resume:
+                shutil.rmtree(out)
+            with (self.folder / "said").open("wb") as said:
+                head = subprocess.Popen(
+                    [sys.executable, "-c", _ATTEMPT, str(out), kind, *options, *resume], cwd=ROOT, stderr=said
+                )
+                endure(head)
+                code = head.wait(_PATIENCE)
+            text = (self.folder / "said").read_text(errors="replace")
+            if (code not in (0, 3, -signal.SIGKILL) and _EARLY not in text) or attempts > 100:
+                raise RuntimeError(text)
+            attempts += 1
+        if done is not None:
+            done.ended += attempts - 1
+        if (out / "work").exists():  # killed after its last file
+            subprocess.run([sys.executable, "-c", _ATTEMPT, str(out), kind, *options, "--resume"], cwd=ROOT, check=True)
+        check(out, kind)
+        release = out / "release"
+        found = {
+            str(p.relative_to(release)): file_digest(p)
+            for p in sorted(release.rglob("*"))
+            if p.is_file() and p.name not in TIMES
+        }
+        shutil.rmtree(out)
+        return found
+
+    def _kill_workers(
+        self, head: subprocess.Popen[bytes], done: Done, kills: int, pids: Callable[[], list[int]]
+    ) -> None:
+        while head.poll() is None and not Board(self.folder / "run").stages():
+            sleep(0.1)
+        while head.poll() is None and done.kills < kills:
+            sleep(self.order.uniform(0.3, 1.5))
+            found = pids()
+            if head.poll() is None and found and _kill(self.order.choice(found)):
+                self._note(done)
+
+    def _kill_head(self, head: subprocess.Popen[bytes], done: Done, kills: int) -> None:
+        if done.kills >= kills:
+            return
+        try:
+            head.wait(self.order.uniform(1.0, self.seconds))
+        except subprocess.TimeoutExpired:
+            workers = _workers_of(head.pid)
+            head.kill()
+            self._note(done)
+            until = monotonic() + 30
+            while left := [pid for pid in workers if _lives(pid)]:
+                if monotonic() > until:
+                    raise RuntimeError(f"workers outlive the process that they work for: {left}") from None
+                sleep(0.1)
+
+    def _note(self, done: Done) -> None:
+        done.kills += 1
+        stages = Board(self.folder / "run").stages()
+        done.during[stages[-1] if stages else "begin"] += 1
+
+
+def check(out: Path, kind: str) -> None:
+    """A finished run has each part drawn once, at the cost of its plan, and nothing of its work. Raises ``RuntimeError``."""
+    chosen, directory = _spec(kind), RunDirectory(out)
+    lines = [json.loads(line) for line in directory.ledger.read_text(encoding="utf-8").splitlines()]
+    parts = [x["part"] for x in lines if "part" in x]
+    often = Counter((p["universe"], p["level"], p["shard"]) for p in parts)
+    entries, cost = LedgerFile(directory.ledger).entries, sum((u.plan.cost for u in chosen.universes), Fraction(0))
+    said = json.loads((directory.release / "privacy.json").read_text(encoding="utf-8"))
+    verify.check(directory.release)
+    faults = {
+        "a part has two lines": max(often.values()) > 1,
+        "a stage was drawn twice": bool(entries.lost()),
+        "a part is not what the ledger says": any(
+            file_digest(directory.release / path) != sha256 for path, sha256 in entries.files().items()
+        ),
+        "it costs another sum": Fraction(said["rho"]["total"]) != cost,
+        "its manifest is of other files": directory.read_manifest()["outputs"] != directory.digests(),
+        "something is left": any((out / name).exists() for name in PASSING) or any(out.rglob(".*")),
+    }
+    if wrong := [what for what, so in faults.items() if so]:
+        raise RuntimeError(f"{kind}: {wrong}: {[str(p) for p in out.rglob('.*')]}")
+
+
+def attempt() -> None:
+    """In the main process of a run: go on with it or begin it, cut small. Exit code 3 where it lost too many workers."""
+    out, kind, *options = sys.argv[1:]
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--engine", default="local")
+    parser.add_argument("--scheduler")
+    parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--resume", action="store_true")
+    given = parser.parse_args(options)
+    prepared.LARGEST = LARGEST
+    choice = EngineChoice(given.engine, given.workers, given.scheduler, size=SIZE)
+    try:
+        pipeline.run(_spec(kind), Path(out), paths=[Path(out).parent / "data"], engine=choice, resume=given.resume)
+    except DasError as error:
+        print(error, file=sys.stderr)
+        sys.exit(error.exit_code)
+
+
+def _spec(kind: str) -> spec.RunSpec:
+    return spec.parse(CONFIG.read_text(encoding="utf-8"), where="kills", overrides=[*CHANGES, *KINDS[kind]])
+
+
+@contextmanager
+def _nobody() -> Iterator[tuple[str, None]]:
+    yield "", None
+
+
+@contextmanager
+def _cluster() -> Iterator[tuple[str, Callable[[], list[int]]]]:
+    """Two worker processes of Dask that may see the truth: the address of their scheduler, and who they are now."""
+    import dask
+    import distributed
+
+    from das.engine.dask import RESOURCE
+
+    os.environ["PYTHONPATH"] = str(ROOT)
+    with (
+        dask.config.set({"distributed.deploy.lost-worker-timeout": "1 hour"}),
+        distributed.LocalCluster(n_workers=2, threads_per_worker=1, resources={RESOURCE: 1}, host="127.0.0.1",
+                                 dashboard_address=":0", memory_limit=0, silence_logs=50) as made,
+    ):  # fmt: skip
+        yield (
+            made.scheduler_address,
+            lambda: [n.process.pid for n in made.workers.values() if n.process is not None and n.process.pid],
+        )
+
+
+def _workers_of(pid: int) -> list[int]:
+    """All processes that a process has begun, but for those that multiprocessing cleans up with."""
+    found = []
+    try:
+        for task in os.listdir(f"/proc/{pid}/task"):
+            for child in map(int, Path(f"/proc/{pid}/task/{task}/children").read_text(encoding="ascii").split()):
+                found += _workers_of(child)
+                if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes():
+                    found.append(child)
+    except (OSError, ValueError):
+        pass
+    return found
+
+
+def _kill(pid: int) -> bool:
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def _lives(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+if __name__ == "__main__":
+    main()
