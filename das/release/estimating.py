@@ -26,7 +26,7 @@ from das.files.release import statement
 from das.files.release.adoption import adopt
 from das.files.run import run_directory
 from das.files.run.board import Board
-from das.files.run.ledger import digests
+from das.files.run.ledger import LedgerFile, digests
 from das.files.run.run_directory import RunDirectory
 from das.files.run.staged import perform
 from das.model.error_rows import ErrorRow
@@ -256,7 +256,7 @@ def _described(
                 opened, shown, out, found, [] if prior is None else assumed.listed(prior, persons.schema)
             )
     with stages("seal"):
-        seal(out, statement.read(out), after.name)
+        seal(out, statement.read(out), after.name, LedgerFile(out / "ledger.jsonl").entries.files())
     return Made(published, certificates, shown)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -20,13 +21,14 @@ from das.reading import read_microdata, read_nmf
 from das.release.estimating import estimate_from
 from tests.spec.test_parse import BASE, UNITS
 
-#: Commands that are about no run and no configuration.
+#: Commands that are about no run and no configuration, or about its tasks alone.
 OTHERS = {
+    "task", "tasks", "status",
     "init", "account schema", "data simulate", "data list", "data fetch", "risk posterior", "risk marginal", "risk decision",
     "risk hierarchical", "risk changes",
 }  # fmt: skip
-#: Needs an extra, and is asked in its own tests.
-ELSEWHERE = {"map"}
+#: Needs an extra, or prints no JSON, and is asked in a test of its own.
+ELSEWHERE = {"map", "store push", "store pull"}
 #: One call at least of each of the others; RUN, CONFIG and NEW are put in.
 CALLS = {
     "run": ["CONFIG", "--out", "NEW/run", "--quiet"],
@@ -120,6 +122,12 @@ def test_every_command_says_it(das: Das, command: str, args: list[str], tmp_path
         assert_marked(das("seeded", command, [a.replace("NEW", "NEW/json") for a in args] + ["--json"]))
     for path in (p for p in tmp_path.rglob("*") if p.is_file()):
         assert_file(path)
+
+
+def test_what_is_carried_to_a_store_and_back_says_it(das: Das, folder: Path, tmp_path: Path) -> None:
+    shutil.copytree(folder / "run-seeded", tmp_path / "run")
+    assert COLUMN in das("seeded", "store push", ["NEW/run", "file://NEW/store", "--quiet"])
+    assert COLUMN in das("seeded", "store pull", ["file://NEW/store", "NEW/back", "--quiet"])
 
 
 def assert_marked(text: str) -> None:
