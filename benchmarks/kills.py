@@ -46,6 +46,8 @@ TIMES = ("privacy.json", "privacy.html")
 PASSING = ("work", "confidential/work", "confidential/noise.key", "confidential/claimed")
 _ATTEMPT = "from benchmarks.kills import attempt; attempt()"
 _PATIENCE = 600.0
+#: So many workers are killed in a stage of an attempt at most: so that others come to theirs.
+EACH = 3
 #: What is said where the first worker of all is killed: it cannot be told from a mistake in a script.
 _EARLY = "ended before they began"
 
@@ -152,10 +154,12 @@ class Trial:
     ) -> None:
         while head.poll() is None and not Board(self.folder / "run").stages():
             sleep(0.1)
+        here: Counter[str] = Counter()
         while head.poll() is None and done.kills < kills:
             sleep(self.order.uniform(0.3, 1.5))
-            found = pids()
-            if head.poll() is None and found and _kill(self.order.choice(found)):
+            found, stage = pids(), (Board(self.folder / "run").stages() or ["end"])[-1]
+            if head.poll() is None and here[stage] < EACH and found and _kill(self.order.choice(found)):
+                here[stage] += 1
                 self._note(done)
 
     def _kill_head(self, head: subprocess.Popen[bytes], done: Done, kills: int) -> None:
