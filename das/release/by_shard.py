@@ -349,9 +349,10 @@ def _publish(
 
 def _write_lines(desk: Desk, opened: Opened, u: Universe, histograms: Mapping[str, Histogram], part: int) -> None:
     """The lines of a part in its tables."""
+    every = tables.of(u, opened.assigned(u.name))
     for level in opened.levels:
         columns = LineColumns.read(desk.columns(), level)
-        for table in tables.of(u, opened.assigned(u.name)):
+        for table in every:
             table_columns.write_lines(desk.rows(table.name, level, part), table, opened.spine, level, columns, histograms[level],
                                       opened.after.private)  # fmt: skip
 
@@ -397,9 +398,10 @@ def merge(desk: Desk, opened: Opened, published: Mapping[str, Mapping[str, Histo
             continue
         progress.stage(f"tables: {u.name}", len(below.spine))
         _write_lines(desk, opened, u, published[u.name], 0)
+        every = tables.of(u, opened.assigned(u.name))
         for level in below.spine.levels:
             columns, numbers = LineColumns.read(desk.columns(), level), [0] if level in opened.levels else shards
-            for table in tables.of(u, opened.assigned(u.name)):
+            for table in every:
                 table_columns.join(desk.release / "tables" / f"{table.name}_{level}.csv", table, columns, after.private,
                                    (desk.rows(table.name, level, i) for i in numbers))  # fmt: skip
             progress.advance()

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
@@ -264,7 +265,13 @@ def open_part(folder: Path, part: int) -> Opened:
 
 def _spec(folder: Path) -> Spec:
     text = run_directory.read_text(folder / "spec.toml", "release specification")
-    return specification.of_release(text, where=str(folder / "spec.toml"))
+    return _parsed(text, str(folder / "spec.toml"))
+
+
+@lru_cache(maxsize=4)
+def _parsed(text: str, where: str) -> Spec:
+    """A specification does not change, and every part of a release is opened with it."""
+    return specification.of_release(text, where=where)
 
 
 def estimate(
