@@ -14,7 +14,7 @@ RUN_OUT := $(if $(OUT),--out $(OUT))
 STAMP := $(shell date +%Y%m%d-%H%M%S)
 RHOS ?= 1/10,1/2,293764/114921,10,50
 
-.PHONY: 2010 1940 sweep compare test lint bench reference docs docs-links notebooks dist environment clean
+.PHONY: 2010 1940 sweep compare test coverage lint bench reference docs docs-links notebooks dist environment clean
 
 2010: $(VENV)/.installed
 	$(DAS) run configs/pl94-2010.toml $(OPTIONS) $(BUDGET) $(RUN_OUT)
@@ -30,6 +30,9 @@ compare: $(VENV)/.installed
 	$(DAS) compare $(or $(OUT),runs/compare-$(STAMP))
 
 test: $(VENV)/.tested lint
+	$(VENV)/bin/python -m pytest -n auto --dist worksteal
+
+coverage: $(VENV)/.tested
 	@mkdir -p build
 	$(VENV)/bin/python -m slipcover --branch --source das --json --out build/coverage.json -m pytest -n auto --dist worksteal
 	$(VENV)/bin/python -m tests.covered build/coverage.json

@@ -1,6 +1,6 @@
 """What the tests reach: ``python -m tests.covered FILE`` prints the modules that they reach least, and the total.
 
-FILE is what ``make test`` has measured: lines and branches, in the processes of the tests themselves. What only a
+FILE is what ``make coverage`` has measured: lines and branches, in the processes of the tests themselves. What only a
 worker process, a kernel or a command started by a test runs is not counted.
 """
 
