@@ -30,8 +30,8 @@ from das.release import verify
 from das.release.estimating import Outcome
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="no fork on this system")
-KILLS = {"keyed": 15, "forgetful": 10}
-LOSSES = 3  # of a forgetful source
+KILLS = {"keyed": 30, "forgetful": 10}
+LOSSES = 5  # of a forgetful source
 
 SERVER = """
 import json, os, signal, sys, time
