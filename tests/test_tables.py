@@ -267,14 +267,14 @@ def test_files_have_header_and_rows(tmp_path):
 def test_a_failure_changes_no_table(tmp_path, monkeypatch):
     tables, old, new = published(TOY), random_histogram(7, 6, 60), random_histogram(7, 6, 60, seed=1)
     write(tmp_path, "Block", CODES, tables, old)
-    good = files._write_one
+    good = files.write_lines
 
-    def failing(path, table, *rest):
-        good(path, table, *rest)
+    def failing(file, table, *rest, **options):
+        good(file, table, *rest, **options)
         if table.name == "T2":
             raise OSError("disk full")
 
-    monkeypatch.setattr(files, "_write_one", failing)
+    monkeypatch.setattr(files, "write_lines", failing)
     with pytest.raises(OSError, match="disk full"):
         write(tmp_path, "Block", CODES, tables, new)
     for table in tables:
