@@ -80,7 +80,7 @@ def bureau(path: Path) -> dict[Compared, Theirs]:
 def ours(run: WholeRun) -> dict[tuple[str, str], Counts]:
     """Published minus true, by level and what is counted, ``(units,)``; of a run that has its confidential part."""
     spine = spine_file.read(run.directory.release / "spine.parquet")
-    true = truth.read(run.directory.confidential / "truth" / "persons")
+    true = truth.read(run.directory.confidential / "truth" / "persons.parquet")
     made = microdata_reading.read(
         run.directory.release / "microdata" / "persons", Universe(PERSONS, PL94), spine.codes[-1]
     )

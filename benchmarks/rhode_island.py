@@ -73,7 +73,7 @@ def _times(figures: Figures, runs: Sequence[WholeRun], workers: int) -> None:
 
 
 def _persons(run: WholeRun) -> int:
-    true = truth.read(run.directory.confidential / "truth" / "persons")
+    true = truth.read(run.directory.confidential / "truth" / "persons.parquet")
     return int(true.open("to say how many persons the run had").count.sum())
 
 

@@ -54,7 +54,7 @@ def test_arrays_with_a_seed_are_the_measurements_of_a_run_with_it(seeded: Path) 
     """The records of the run in another order, counted and measured in memory: every noisy value of its files."""
     release = open_release(seeded / "release")
     persons, spine = release.spec.persons, release.spine
-    unit, cell = expand(truth_file.read(seeded / "confidential" / "truth" / "persons").open("test"))
+    unit, cell = expand(truth_file.read(seeded / "confidential" / "truth" / "persons.parquet").open("test"))
     shuffled = np.random.default_rng(0).permutation(len(unit))
     levels = np.unravel_index(cell[shuffled], persons.schema.shape)
     records = {"Block": spine.codes[-1][unit[shuffled]]}

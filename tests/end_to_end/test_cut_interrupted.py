@@ -215,7 +215,7 @@ def test_measurements_that_are_torn_before_they_are_acknowledged_are_measured_ag
 def test_a_truth_that_is_altered_while_tasks_are_done_is_not_measured(worlds: Worlds, tmp_path: Path) -> None:
     with pytest.raises(HandedOver):
         go(worlds, tmp_path, engine=OTHERS)
-    path = tmp_path / "confidential" / "truth" / "persons" / "part-00002.parquet"
+    path = tmp_path / "confidential" / "truth" / "persons.parquet" / "part-00002.parquet"
     table = pq.read_table(path)
     counts = table["count"].to_numpy().copy()
     counts[0] += 1

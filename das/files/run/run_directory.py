@@ -121,7 +121,7 @@ class RunDirectory:
 
     def truth_of(self, universe: str, part: int = 0) -> Path:
         """The true counts of the lowest units of a shard, or of all of a run that is not cut."""
-        return self.confidential / "truth" / universe / f"part-{part:05d}.parquet"
+        return self.confidential / "truth" / f"{universe}.parquet" / f"part-{part:05d}.parquet"
 
     def sums_of(self, shard: int) -> Path:
         """True counts of what a shard holds of the trunk."""
