@@ -35,23 +35,21 @@ class Apart(Closed):
     at: Mapping[str, Sequence[Sequence[Ints]]]
 
     def rows(self, universe: str, start: int, stop: int) -> Confidential[Histogram]:
-        """The counts of the lowest units ``start:stop``, which are of one part."""
-        first = 0
+        """The counts of the lowest units ``start:stop``."""
+        first, found = 0, []
         for counts in self.lowest[universe]:
             h = counts.open("a part of what was counted")
-            if first <= start and stop <= first + h.units:
-                return Confidential(h.rows(start - first, stop - first))
+            a, b = max(start - first, 0), min(stop - first, h.units)
+            if a < b:
+                found.append(h.rows(a, b))
             first += h.units
-        raise ValueError(f"units {start} to {stop} are of several parts")
+        return Confidential(found[0] if len(found) == 1 else Histogram.concatenate(found))
 
-    def part(self, universe: str, kept: Sequence[Ints]) -> tuple[tuple[Constraint, ...], list[Ints]]:
-        """The constraints of the part that some units of the whole tree are of, and which of the part's own they are."""
-        for known, at in zip(self.constraints[universe], self.at[universe], strict=True):
-            units = [np.searchsorted(here, some) for here, some in zip(at, kept, strict=True)]
-            lowest = np.minimum(units[-1], len(at[-1]) - 1)
-            if np.array_equal(at[-1][lowest], kept[-1]):
-                return known, units
-        raise ValueError("these units are of several parts")
+    def stated(self, universe: str, tree: Spine, kept: Sequence[Ints], levels: Collection[str]) -> list[Constraint]:
+        """What is published exactly of some units of the whole measured tree: ``kept``, by level."""
+        depths = {level: tree.index(level) for level in levels}
+        return [_constraint(same, kept[depths[same[0].level]], [at[depths[same[0].level]] for at in self.at[universe]])
+                for same in zip(*self.constraints[universe], strict=True) if same[0].level in levels]  # fmt: skip
 
 
 @dataclass(frozen=True, repr=False)
@@ -82,18 +80,16 @@ class Prepared(Closed):
 
     def stated(self, universe: str, levels: Collection[str]) -> list[Constraint]:
         """What is published exactly of all units of some levels."""
-        if self.apart is None:
-            return [c for c in self.constraints[universe] if c.level in levels]
-        return [_constraint(same, self.trees[universe].spine, self.apart.at[universe])
-                for same in zip(*self.apart.constraints[universe], strict=True) if same[0].level in levels]  # fmt: skip
+        spine = self.trees[universe].spine
+        return self.stated_of(universe, [np.arange(len(codes)) for codes in spine.codes], levels)
 
     def stated_of(self, universe: str, kept: Sequence[Ints], levels: Collection[str]) -> list[Constraint]:
-        """The same of some units alone, by level: ``kept`` of the measured tree, of one part of the input."""
-        known, units = self.constraints[universe], kept
-        if self.apart is not None:
-            known, units = self.apart.part(universe, kept)
+        """The same of some units alone, by level: ``kept`` of the measured tree."""
         spine = self.trees[universe].spine
-        return [replace(c, bound=c.bound[units[spine.index(c.level)]]) for c in known if c.level in levels]
+        if self.apart is not None:
+            return self.apart.stated(universe, spine, kept, levels)
+        return [replace(c, bound=c.bound[kept[spine.index(c.level)]])
+                for c in self.constraints[universe] if c.level in levels]  # fmt: skip
 
     @cached_property
     def shards(self) -> Shards:
@@ -150,10 +146,7 @@ def joined(parts: list[Prepared]) -> Prepared:
     if len(spine.codes[-1]) > LARGEST:
         return whole
     every = {u: _together(counts[u]) for u in universes}
-    stated = {
-        u: tuple(_constraint(same, trees[u].spine, at_tree[u]) for same in zip(*known[u], strict=True))
-        for u in universes
-    }
+    stated = {u: tuple(whole.stated(u, spine.levels)) for u in universes}
     return replace(whole, lowest=every, constraints=stated, apart=None)
 
 
@@ -185,10 +178,12 @@ def _unbound(same: Sequence[Constraint]) -> Constraint:
     return replace(same[0], name=name, bound=same[0].bound[:0])
 
 
-def _constraint(same: Sequence[Constraint], spine: Spine, at: Sequence[Sequence[Ints]]) -> Constraint:
-    """Of a unit that is in several parts, the root, what is known is the sum."""
-    depth = spine.index(same[0].level)
-    bound = np.zeros((len(spine.codes[depth]), same[0].bound.shape[1]), dtype=np.int64)
-    for c, places in zip(same, at, strict=True):
-        bound[places[depth]] += c.bound
+def _constraint(same: Sequence[Constraint], kept: Ints, at: Sequence[Ints]) -> Constraint:
+    """One constraint of several parts, of the units ``kept`` of its level; ``at`` are each part's. Of a unit that is in several,
+    the root, what is known is the sum."""
+    bound = np.zeros((len(kept), same[0].bound.shape[1]), dtype=np.int64)
+    for c, here in zip(same, at, strict=True):
+        own = np.minimum(np.searchsorted(here, kept), len(here) - 1)
+        there = here[own] == kept
+        bound[there] += c.bound[own[there]]
     return replace(_unbound(same), bound=bound)

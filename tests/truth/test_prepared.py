@@ -12,7 +12,7 @@ from das.errors import InputError
 from das.files.simulators import census_2010
 from das.spec import parse
 from das.stages import Stages
-from das.truth import preparation
+from das.truth import preparation, prepared
 from das.truth.prepared import Prepared, joined
 from tests.worlds import ROOT
 
@@ -63,6 +63,27 @@ def test_states_read_apart_and_at_once_are_the_same(
         assert set(zip(other.area.tolist(), other.unit.tolist(), strict=True)) == set(
             zip(a.area.tolist(), a.unit.tolist(), strict=True)
         )
+
+
+def test_of_counts_that_are_not_put_together_any_units_can_be_asked_for(
+    states: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also of several states at once: a shard may be two small ones."""
+    monkeypatch.setattr(prepared, "LARGEST", 0)
+    apart, whole = both(states, monkeypatch, "geography.spine=optimized")
+    assert apart.apart is not None
+    assert not apart.lowest
+    assert whole.apart is None
+    n, rng, levels = len(whole.spine.codes[-1]), np.random.default_rng(1), whole.spine.levels
+    for u, tree in whole.trees.items():
+        h = whole.lowest[u].open("test")
+        for a, b in [(0, n), (0, 1), (n - 1, n), *np.sort(rng.choice(n, (20, 2), replace=False), axis=1).tolist()]:
+            assert apart.rows(u, a, b).open("test").same_as(h.rows(a, b))
+        for share in (0.0, 0.01, 0.5, 1.0):
+            kept = [np.flatnonzero(rng.random(len(codes)) < share) for codes in tree.spine.codes]
+            for c, d in zip(apart.stated_of(u, kept, levels), whole.stated_of(u, kept, levels), strict=True):
+                assert (c.name, c.level) == (d.name, d.level)
+                assert np.array_equal(c.bound, d.bound)
 
 
 def test_a_place_in_two_parts_is_refused(states: Path) -> None:
