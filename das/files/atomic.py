@@ -7,7 +7,8 @@ step, done again, clears them away.
 
 A task of a run may be done by two processes at once (:mod:`das.engine.tasks`). Within :func:`attempt` drafts have names that
 no other process gives, so each writes its own, and the last to end gives it the true name; what a kill leaves behind is
-cleared when nobody is at work (:func:`clear_drafts`). That holds for files; a folder must be one process's.
+cleared when nobody is at work (:func:`clear_drafts`). One that comes too late, as after a sleep of its machine, writes nothing
+any more. That holds for files; a folder must be one process's.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,8 @@ from uuid import uuid4
 
 #: Ends the names of drafts within an attempt.
 _own: ContextVar[str] = ContextVar("own", default="")
+#: Raises within an attempt that comes too late.
+_in_time: ContextVar[Callable[[], None]] = ContextVar("in_time", default=lambda: None)
 
 
 def draft_of(path: Path) -> Path:
@@ -32,13 +35,14 @@ def draft_of(path: Path) -> Path:
 
 
 @contextmanager
-def attempt() -> Iterator[None]:
-    """Within, no other process writes under the same draft's names."""
-    token = _own.set(f".{uuid4().hex}")
+def attempt(in_time: Callable[[], None] = lambda: None) -> Iterator[None]:
+    """Within, no other process writes under the same draft's names, and nothing is begun or gets its name when ``in_time`` raises."""
+    own, check = _own.set(f".{uuid4().hex}"), _in_time.set(in_time)
     try:
         yield
     finally:
-        _own.reset(token)
+        _own.reset(own)
+        _in_time.reset(check)
 
 
 def clear_drafts(folder_: Path) -> None:
@@ -72,6 +76,7 @@ def files(paths: Sequence[Path], mode: int | None = None) -> Iterator[list[Path]
         yield drafts
         for draft in drafts:
             force(draft)
+        _in_time.get()()
         for draft, path in zip(drafts, paths, strict=True):
             draft.replace(path)
         for folder_ in dict.fromkeys(p.parent for p in paths):
@@ -107,6 +112,16 @@ def folder(path: Path) -> Iterator[Path]:
             old.rename(path)
         shutil.rmtree(draft, ignore_errors=True)
         raise
+
+
+def remove_folder(path: Path) -> None:
+    """All of it goes in one step, so that nobody takes for whole what is left of it while it is deleted."""
+    old = draft_of(path)
+    shutil.rmtree(old, ignore_errors=True)
+    with suppress(OSError):  # it is not there, or a disk of its own
+        path.rename(old)
+    for left in (path, old):
+        shutil.rmtree(left, ignore_errors=True)
 
 
 def create(path: Path, data: bytes) -> bool:
@@ -156,6 +171,7 @@ def link(path: Path, new: Path) -> None:
 
 def make_folder(path: Path) -> None:
     """``path`` and what is missing above it, each on disk."""
+    _in_time.get()()
     if path.is_dir():
         return
     make_folder(path.parent)

@@ -9,6 +9,7 @@ from pathlib import Path
 from das.engine.tasks import Answer, Work, answer_of, outcome
 from das.errors import UserError
 from das.files.run.board import Board
+from das.files.run.run_directory import RunDirectory
 from das.files.run.staged import attempt
 from das.release import by_shard
 from das.truth import by_shard as truth_by_shard
@@ -27,10 +28,14 @@ def do(run: Path, stage: str, partition: str) -> Answer:
     """One task of the board of ``run``, in this process; its answer is on the board then.
 
     Raises:
-        UserError: there is no such task.
+        UserError: the run has ended, or there is no such task.
         DasError: what the task raised; if it sees the truth, without its words.
     """
     board = Board(run.resolve())
+    if RunDirectory(run).manifest.exists():
+        raise UserError(
+            "this run has ended: nothing is left to do", where=run, remedy="das tasks lists what is left of a run"
+        )
     task = board.task(stage, partition)
     if stage not in STAGES:
         raise UserError(

@@ -92,6 +92,12 @@ def test_a_run_that_has_ended_has_nothing_left(run: Path, commands: Commands) ->
     (run / "manifest.json").write_text("{}")
     assert commands.named("tasks")(run) == (0, "", "")
     assert commands.named("status")(run)[1] == f"{run}: has ended\n"
+    Board(run).remove()
+    before = sorted(run.rglob("*"))
+    code, out, err = commands.named("task")(run, "dummy", "b")
+    assert (code, out) == (2, "")
+    assert "this run has ended: nothing is left to do" in err
+    assert sorted(run.rglob("*")) == before
 
 
 def test_a_small_run_has_no_tasks(tmp_path: Path, commands: Commands) -> None:

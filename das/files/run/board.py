@@ -1,12 +1,15 @@
 """The board of a run on disk: which tasks its stages have, which are done, and by whom.
 
 Each stage has a folder ``<stage>/`` with ``plan.json`` (its partitions, their shards and weights), ``begun/``, ``answers/``, ``faults/``
-and ``alarms/`` with a file for each partition. It lies in ``confidential/work/`` if the stage sees the truth, for answers then tell of
-it, else in ``work/``. Every file appears whole. Whoever has the folder can do a task, on any machine: resume, ``das tasks`` and
-``das status`` read nothing else.
+and ``alarms/`` with a file for each partition, and ``over`` when the run has gone on from it. It lies in ``confidential/work/`` if the
+stage sees the truth, for answers then tell of it, else in ``work/``. Every file appears whole. Whoever has the folder can do a task,
+on any machine: resume, ``das tasks`` and ``das status`` read nothing else.
 
 An answer is a function of the task. Two attempts that answer differently are the alarm that something is not deterministic:
 noise would have been drawn twice. It stops the run, and stays.
+
+An attempt that comes when its stage is over, or its run, changes nothing any more: it is not begun, and what is under way gives no
+file its name (:func:`das.files.atomic.attempt`).
 """
 
 from __future__ import annotations
@@ -14,7 +17,6 @@ from __future__ import annotations
 import json
 import os
 import platform
-import shutil
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -90,6 +92,7 @@ class Board:
             planned = given
         if confidential and not folder.parents[1].exists():
             create_private(folder.parents[1])
+        (folder / "over").unlink(missing_ok=True)
         each = [{"partition": t.partition, "shards": t.shards, "weight": t.weight} for t in planned]
         began = (self._plan(stage) or {}).get("began", _now())
         atomic.write_json(folder / "plan.json", {"stage": stage, "began": began, "opened": _now(), "tasks": each})
@@ -126,6 +129,22 @@ class Board:
     def is_confidential(self, stage: str) -> bool:
         """Whether its tasks see the truth."""
         return self._folder(stage).parent == self._folders[0]
+
+    def end(self, stage: str) -> None:
+        """The run goes on from it: its tasks change nothing from now on, until they are planned again."""
+        atomic.write_bytes(self._folder(stage) / "over", b"")
+
+    def is_over(self, stage: str) -> bool:
+        """Whether it has no tasks to do: it has ended, or the run has, or it has not begun."""
+        folder = self._folder(stage)
+        return not (folder / "plan.json").is_file() or (folder / "over").exists()
+
+    def refuse_late(self, task: Task) -> None:
+        """Raises :class:`UserError` where its stage is over, or its run."""
+        if self.is_over(task.stage):
+            raise UserError(
+                "comes too late: its stage is over, or its run", where=task, remedy="nothing is left to do of it"
+            )
 
     # --- tasks ---------------------------------------------------------------------------------------------------
 
@@ -210,7 +229,7 @@ class Board:
     def remove(self) -> None:
         """The run has ended: nothing is left to do."""
         for folder in self._folders:
-            shutil.rmtree(folder, ignore_errors=True)
+            atomic.remove_folder(folder)
 
     # --- files ---------------------------------------------------------------------------------------------------
 

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -236,6 +237,65 @@ def test_the_words_of_a_confidential_fault_are_with_the_truth_alone(tmp_path: Pa
     assert [p.relative_to(tmp_path).parts[0] for p in said] == ["confidential"]
     fault = Board(tmp_path).fault(tasks(tmp_path, ["input"])[0])
     assert fault == Fault("InputError", "InputError", f"the count is {SECRET}", "line 3", "mend it")
+
+
+# --- late attempts ------------------------------------------------------------------------------------------------
+
+
+def outlive(what: str, task: Task) -> Answer:
+    """While it is under way its stage ends, or its run; then it writes, as if nothing had been, or raises."""
+    board, draft = Board(task.run), task.run / "release" / "part"
+    with atomic.file(draft) as begun:
+        begun.write_text("late")
+        board.end(task.stage) if what == "stage" else board.remove()
+    return {}
+
+
+def fall(what: str, task: Task) -> Answer:
+    board = Board(task.run)
+    board.end(task.stage) if what == "stage" else board.remove()
+    raise InputError("no")
+
+
+@pytest.mark.parametrize("what", ["stage", "run"])
+@pytest.mark.parametrize("work", [outlive, fall])
+@pytest.mark.parametrize("confidential", [False, True])
+def test_what_is_under_way_when_all_is_over_leaves_nothing(
+    tmp_path: Path, what: str, work: Callable[[str, Task], Answer], confidential: bool
+) -> None:
+    of = tasks(tmp_path, "a")
+    (tmp_path / "release").mkdir()
+    board = Board(tmp_path)
+    board.plan(of, confidential=confidential)
+    found = outcome(partial(attempt, partial(work, what)), of[0])
+    assert isinstance(found, Fault)
+    assert "comes too late" in found.what
+    assert not list((tmp_path / "release").iterdir())
+    left = {p.name for p in tmp_path.rglob("*") if p.is_file()}
+    assert left == ({"plan.json", "over", "a.json"} if what == "stage" else set())
+    assert board.answer(of[0]) is None
+    assert board.fault(of[0]) is None
+    assert not (tmp_path / "work").exists() or not confidential
+
+
+def test_what_begins_when_all_is_over_is_not_done(tmp_path: Path) -> None:
+    """A task of a stage that is over answers what it did; none is left of a run that is. Planned again, it is done again."""
+    of = tasks(tmp_path, "ab")
+    with LocalEngine(1) as engine:
+        found = perform(engine, count, of, Told())
+        board = Board(tmp_path)
+        assert board.is_over("dummy")
+        assert attempt(unsure, of[0]) == found["a"]
+        assert times(tmp_path) == Counter("ab")
+        board.plan(of)
+        assert attempt(count, of[0]) == found["a"]
+        assert times(tmp_path) == Counter("aab")
+        board.remove()
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(UserError, match="dummy a: comes too late"):
+        attempt(count, of[0])
+    assert sorted(tmp_path.rglob("*")) == before
+    assert times(tmp_path) == Counter("aab")
 
 
 # --- array jobs --------------------------------------------------------------------------------------------------
