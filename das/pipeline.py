@@ -113,7 +113,7 @@ def _run(
         check_configuration(spec, directory)
         return _cut(spec, directory, engine, stages, progress, carrier, accept_spent)
     with executor(engine.workers) as pool:
-        prepared = prepare(spec, paths, stages, progress)
+        prepared = prepare(spec, paths, stages, progress, threads=engine.workers)
         if not len(prepared.shards):
             if not ignore_memory:
                 refuse_beyond(sizes_of(spec, prepared), engine.workers)

@@ -181,10 +181,7 @@ class MeasuredSpine(Frozen):
         (:meth:`das.model.constraint.JointTotals.of_places`)."""
         if self.alike:
             return ()
-        rest = [characters(codes)[:, 1:] for codes in self.spine.codes[1:]]
-        return tuple(
-            lv for lv, r in zip(self.spine.levels[1:], rest, strict=True) if len(np.unique(r, axis=0)) < len(r)
-        )
+        return tuple(lv for lv, codes in zip(self.spine.levels[1:], self.spine.codes[1:], strict=True) if _alike(codes))
 
     @cached_property
     def paths(self) -> tuple[UnitPath, ...]:
@@ -196,8 +193,13 @@ class MeasuredSpine(Frozen):
         levels = self.spine.levels
         if self.alike:
             return ((tuple((level, ALL) for level in levels), len(self.place)),)
-        on_path = np.stack([self.last[d][self.spine.up(levels[-1], lv)] for d, lv in enumerate(levels)], axis=1)
-        rows, counts = np.unique(on_path, axis=0, return_counts=True)
+        key, base = np.zeros(len(self.place), dtype=np.int64), len(levels) + 1  # a number a path, in its ends' order
+        for depth, level in enumerate(levels):
+            if key.max(initial=0) > np.iinfo(np.int64).max // base - 1:
+                key = np.unique(key, return_inverse=True)[1]
+            key = key * base + self.last[depth][self.spine.up(levels[-1], level)] + 1
+        _, some, counts = np.unique(key, return_index=True, return_counts=True)
+        rows = np.stack([self.last[d][self.spine.up(levels[-1], lv)[some]] for d, lv in enumerate(levels)], axis=1)
         return tuple((chains.path(levels, row), n) for row, n in zip(rows.tolist(), counts.tolist(), strict=True))
 
     def whole(self, level: str, of: str, published: Spine) -> NDArray[np.bool_]:
@@ -247,3 +249,18 @@ class MeasuredTrunk(MeasuredSpine):
 
     def level_names(self) -> tuple[str, ...]:
         return self.every
+
+
+def _alike(codes: NDArray[np.bytes_]) -> bool:
+    """Whether two of some codes, none of which is there twice, differ in the first digit alone."""
+    digits = characters(codes)
+    if digits.shape[1] == 1:
+        return len(codes) > 1
+    rest = np.ascontiguousarray(digits[:, 1:]).view(f"S{digits.shape[1] - 1}").ravel()
+    most = digits[:, 0] == np.bincount(digits[:, 0]).argmax()
+    few, many = np.sort(rest[~most]), rest[most]
+    if (few[1:] == few[:-1]).any():
+        return True
+    if (many[1:] < many[:-1]).any():
+        many = np.sort(many)
+    return bool((many[np.minimum(np.searchsorted(many, few), len(many) - 1)] == few).any())

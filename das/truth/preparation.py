@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from das.engine import Progress
+from das.engine.progress import SILENT
 from das.errors import InputError, SpecError
 from das.files.readers import area_list, registry
 from das.files.readers.registry import read, read_beside
@@ -33,8 +35,9 @@ from das.truth.prepared import Prepared, joined
 TrueHistograms = Mapping[str, Confidential[Histogram]]
 
 
-def prepare(spec: RunSpec, paths: Sequence[Path], stages: Stages, progress: Progress) -> Prepared:
-    """Read and validate the input, build the spine, count: a state at a time, where the input is one of states.
+def prepare(spec: RunSpec, paths: Sequence[Path], stages: Stages, progress: Progress, *, threads: int = 1) -> Prepared:
+    """Read and validate the input, build the spine, count: a state at a time, where the input is one of states, or as many as
+    there are ``threads``.
 
     Raises :class:`InputError` or :class:`SpecError` for whatever is wrong with it."""
     for path in spec.geography.lists:
@@ -44,11 +47,23 @@ def prepare(spec: RunSpec, paths: Sequence[Path], stages: Stages, progress: Prog
     parts = _apart(spec, paths)
     if len(parts) == 1:
         return _prepare(spec, parts[0], stages, progress)
-    found = [_prepare(spec, part, stages, progress, partly=True) for part in parts]
+    with stages("read"):
+        found = _each(spec, parts, progress, threads)
     known = {*spec.geography.levels, *(areas.kind for part in found for areas in part.areas)}
     if lost := [name for name in spec.geography.named if name not in known]:
         raise targets.unknown(lost[0], sorted(known))
     return joined(found)
+
+
+def _each(spec: RunSpec, parts: Sequence[Sequence[Path]], progress: Progress, threads: int) -> list[Prepared]:
+    """Each part of the input by itself. Threads do, for reading and sorting are done by libraries that wait for nobody."""
+    progress.stage("read", len(parts))
+    found = []
+    with ThreadPoolExecutor(threads) as pool:
+        for part in pool.map(lambda paths: _prepare(spec, paths, Stages(), SILENT, partly=True), parts):
+            found.append(part)
+            progress.advance()
+    return found
 
 
 def _named(spec: RunSpec, paths: Sequence[Path]) -> list[Path]:

@@ -57,6 +57,28 @@ def test_a_share_that_was_moved_to_a_unit_that_is_no_only_childs_parent_is_refus
     MeasuredSpine(spine, np.arange(2), (np.array([0], np.int8), np.array([1, 1], np.int8)))
 
 
+@given(spines(), st.data())
+def test_paths_are_those_of_the_lowest_units_one_by_one(spine: Spine, data: st.DataObject) -> None:
+    """In the order of where their chains end, also of a tree so deep that no number tells its paths apart."""
+    if data.draw(st.booleans()):
+        levels = (*(f"A{i}" for i in range(40)), *spine.levels)
+        one = np.zeros(1, dtype=np.int64)
+        spine = Spine(levels, (*[np.array(["a"])] * 40, *spine.codes), (*[one] * 40, *spine.parent))
+    tree = MeasuredSpine.bypassed(spine, np.arange(len(spine.codes[-1])))
+    ups = [spine.up(spine.levels[-1], level) for level in spine.levels]
+    each = [tuple(int(tree.last[d][up[leaf]]) for d, up in enumerate(ups)) for leaf in range(len(spine.codes[-1]))]
+    assert tree.places_on == {chains.path(spine.levels, row): each.count(row) for row in sorted(set(each))}
+    assert list(tree.places_on) == [chains.path(spine.levels, row) for row in sorted(set(each))]
+
+
+@given(st.lists(st.tuples(st.sampled_from("012"), st.sampled_from(["aa", "ab", "b", "ba"])), min_size=1, unique=True))
+def test_levels_at_which_codes_differ_in_the_first_digit_alone_are_split(given: list[tuple[str, str]]) -> None:
+    codes = np.array(sorted(a + b for a, b in given))
+    spine = Spine(("A", "B"), (np.array(["r"]), codes), (np.zeros(1, int), np.zeros(len(codes), int)))
+    rest = [b for _, b in given]
+    assert MeasuredSpine.bypassed(spine, np.arange(len(codes))).split == (("B",) if len(set(rest)) < len(rest) else ())
+
+
 def test_there_are_two_to_the_levels_less_one_paths() -> None:
     levels = ("US", "State", "County", "Tract", "Block_Group", "Block")
     paths = chains.conceivable(levels)

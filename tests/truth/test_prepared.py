@@ -28,7 +28,7 @@ def states(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def both(states: Path, monkeypatch: pytest.MonkeyPatch, *changes: str) -> tuple[Prepared, Prepared]:
     spec = parse(TEXT, where="c", overrides=changes)
-    apart = preparation.prepare(spec, [states], Stages(), Silent())
+    apart = preparation.prepare(spec, [states], Stages(), Silent(), threads=3)
     monkeypatch.setattr(preparation, "_apart", lambda _, paths: [list(paths)])
     return apart, preparation.prepare(spec, [states], Stages(), Silent())
 
