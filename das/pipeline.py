@@ -4,8 +4,8 @@
                                 (truth ends here) |                                   -> evaluation -> report
 
 A run that is small goes through them in one piece (:func:`run_prepared`); one that is large is cut into shards, and each stage
-is a task over some of them, from files to files (:func:`_cut`). ``das.truth.preparation`` and ``das.truth.measuring`` see the truth; ``das.release.post`` cannot; ``das.truth.assessment`` sees both and writes
-only to ``confidential/``.
+is a task over some of them, from files to files (:func:`_cut`). ``das.truth.preparation`` and ``das.truth.measuring`` see the
+truth; ``das.release.post`` cannot; ``das.truth.assessment`` sees both and writes only to ``confidential/``.
 """
 
 from __future__ import annotations
@@ -38,12 +38,13 @@ from das.release.post import open_part, open_release
 from das.report import ByPlace, by_place, html
 from das.report.answers import AnswerKey, Shown
 from das.report.facts import facts
-from das.size import Size, refuse_beyond, sizes
+from das.size import Held, Size, refuse_beyond, sizes
 from das.spec import RunSpec
 from das.stages import Stages
 from das.truth import by_shard
 from das.truth.assessment import Assessed, assess
 from das.truth.begun import Begun
+from das.truth.histogram import over
 from das.truth.measuring import MeasuringRecord, begin, check_configuration, check_same, measure_release
 from das.truth.preparation import prepare
 from das.truth.prepared import Prepared, TrueHistograms
@@ -114,9 +115,10 @@ def _run(
         return _cut(spec, directory, engine, stages, progress, carrier, accept_spent)
     with executor(engine.workers) as pool:
         prepared = prepare(spec, paths, stages, progress, threads=engine.workers)
+        if not ignore_memory:
+            refuse_beyond(sizes_of(spec, prepared), engine.workers)
         if not len(prepared.shards):
-            if not ignore_memory:
-                refuse_beyond(sizes_of(spec, prepared), engine.workers)
+            prepared = prepared.together()
             if resume:
                 check_same(spec, prepared, directory)
             return run_prepared(
@@ -161,13 +163,33 @@ def _cut(
 
 
 def sizes_of(spec: RunSpec, prepared: Prepared) -> list[Size]:
-    """The memory and time that a run on this input takes."""
-    held = {
-        name: {lv: np.diff(h.open("how many cells have somebody, for the memory that they take").indptr)
-               for lv, h in levels.items()}
-        for name, levels in prepared.measured.items()
-    }  # fmt: skip
-    return sizes(spec, {name: tree.spine for name, tree in prepared.trees.items()}, held)
+    """The memory and time that a run on this input takes. Of one that is cut, the memory of its trunk or of its largest shard,
+    by which all others are told, and how many cells are there above."""
+    if not len(prepared.shards):
+        whole = prepared.together()
+        return sizes(spec, {name: tree.spine for name, tree in whole.trees.items()}, _held(whole.measured))
+    shards, spine = prepared.shards, prepared.spine
+    blocks = np.diff(shards.lowest(spine))
+    largest = int(blocks.argmax())
+    a, b = shards.lowest(spine)[[largest, largest + 1]]
+    counts = {name: prepared.rows(name, int(a), int(b)) for name in prepared.trees}
+    trees = {name: shards.shard_of(tree, spine, largest + 1) for name, tree in prepared.trees.items()}
+    held = _held({name: over(tree, counts[name]) for name, tree in trees.items()})
+    above = {name: tree.spine.truncated(shards.level) for name, tree in prepared.trees.items()}
+    as_there = {
+        name: {level: np.full(t.units(level), held[name][level].max()) for level in t.levels}
+        for name, t in above.items()
+    }
+    trunk = sizes(spec, above, as_there, shards.levels(spine, 0))
+    shard = sizes(spec, {name: tree.spine for name, tree in trees.items()}, held, shards.levels(spine, 1))
+    return [replace(max(t, s, key=lambda size: size.memory), seconds=t.seconds + s.seconds * float(blocks.sum() / (b - a)))
+            for t, s in zip(trunk, shard, strict=True)]  # fmt: skip
+
+
+def _held(counts: Mapping[str, TrueHistograms]) -> dict[str, Held]:
+    """How many cells each unit has somebody in, by universe and level."""
+    return {name: {level: np.diff(h.open("how many cells have somebody, for the memory that they take").indptr)
+                   for level, h in levels.items()} for name, levels in counts.items()}  # fmt: skip
 
 
 def _finished(spec: RunSpec, directory: RunDirectory) -> Outcome:

@@ -51,19 +51,23 @@ class Size:
 
 
 def sizes(
-    spec: RunSpec, spines: Mapping[str, Spine] | None = None, held: Mapping[str, Held] | None = None
+    spec: RunSpec,
+    spines: Mapping[str, Spine] | None = None,
+    held: Mapping[str, Held] | None = None,
+    own: Sequence[str] | None = None,
 ) -> list[Size]:
     """For each universe, from the tree that it is measured over; ``held`` is how many cells each unit of each level has
-    somebody in. Without the trees, of the root alone: a lower end."""
-    return [_size(spec, u, (spines or {}).get(u.name), (held or {}).get(u.name)) for u in spec.universes]
+    somebody in. Without the trees, of the root alone: a lower end. Of a part, which has levels that are not its ``own``, of those
+    that are."""
+    own = spec.geography.levels[: None if spines else 1] if own is None else own
+    return [_size(spec, u, (spines or {}).get(u.name), (held or {}).get(u.name), own) for u in spec.universes]
 
 
-def _size(spec: RunSpec, universe: Planned, spine: Spine | None, held: Held | None) -> Size:
-    cells, full = universe.schema.cells, spec.estimation.method == "full-information"
-    levels = spec.geography.levels if spine is not None else spec.geography.levels[:1]
-    found, seconds = [(0.0, levels[0])], 1.0
+def _size(spec: RunSpec, universe: Planned, spine: Spine | None, held: Held | None, own: Sequence[str]) -> Size:
+    cells, full, levels = universe.schema.cells, spec.estimation.method == "full-information", spec.geography.levels
+    found, seconds = [(0.0, own[0])], 1.0
     modes = Modes.of(universe.schema, [universe.schema.query(d.query) for d in universe.plan.draws])
-    for depth, level in enumerate(levels):
+    for depth, level in ((levels.index(level), level) for level in own):
         queries = [universe.schema.query(q).answers for q in dict.fromkeys(d.query for d in universe.plan.at(level))]
         units, children, there = 1, np.ones(1), np.full(1, float(cells))
         if spine is not None and depth:

@@ -117,7 +117,7 @@ def sweep(
     else:
         RunDirectory(out).refuse_if_taken()
     with executor(workers) as pool:
-        prepared = prepare(spec, paths, Stages(), progress)
+        prepared = prepare(spec, paths, Stages(), progress).together()
         create_private(out)
         for run in runs:
             if run.directory.ledger.exists():

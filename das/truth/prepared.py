@@ -91,6 +91,15 @@ class Prepared(Closed):
         return [replace(c, bound=c.bound[kept[spine.index(c.level)]])
                 for c in self.constraints[universe] if c.level in levels]  # fmt: skip
 
+    def together(self) -> Prepared:
+        """With nothing apart."""
+        if self.apart is None:
+            return self
+        units = len(self.spine.codes[-1])
+        counts = {u: self.rows(u, 0, units) for u in self.trees}
+        stated = {u: tuple(self.stated(u, self.spine.levels)) for u in self.trees}
+        return replace(self, lowest=counts, constraints=stated, apart=None)
+
     @cached_property
     def shards(self) -> Shards:
         """None where totals are known further down than a tree would be cut, beside bounds on dwellings: of these no sum tells
@@ -143,11 +152,7 @@ def joined(parts: list[Prepared]) -> Prepared:
     kinds = Areas.joined(areas, lowest)
     whole = Prepared(spine, {}, trees, {u: tuple(_unbound(same) for same in zip(*known[u], strict=True)) for u in universes},
                      sources, notes, kinds, assigned, apart)  # fmt: skip
-    if len(spine.codes[-1]) > LARGEST:
-        return whole
-    every = {u: _together(counts[u]) for u in universes}
-    stated = {u: tuple(whole.stated(u, spine.levels)) for u in universes}
-    return replace(whole, lowest=every, constraints=stated, apart=None)
+    return whole if len(spine.codes[-1]) > LARGEST else whole.together()
 
 
 def _tree(parts: list[MeasuredSpine], lowest: Sequence[Ints]) -> tuple[MeasuredSpine, list[list[Ints]]]:
@@ -163,10 +168,6 @@ def _check_apart(at: Sequence[Ints]) -> None:
     if any(len(here) and here[-1] - here[0] + 1 != len(here) for here in at):
         raise InputError("the places of one part of the input lie among those of another", where="data.path",
                          remedy="give both in one file")  # fmt: skip
-
-
-def _together(parts: Sequence[Confidential[Histogram]]) -> Confidential[Histogram]:
-    return Confidential(Histogram.concatenate([p.open("to put the parts of the input together") for p in parts]))
 
 
 def _unbound(same: Sequence[Constraint]) -> Constraint:

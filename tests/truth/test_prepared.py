@@ -10,6 +10,7 @@ import pytest
 from das.engine import Silent
 from das.errors import InputError
 from das.files.simulators import census_2010
+from das.pipeline import sizes_of
 from das.spec import parse
 from das.stages import Stages
 from das.truth import preparation, prepared
@@ -79,11 +80,26 @@ def test_of_counts_that_are_not_put_together_any_units_can_be_asked_for(
         h = whole.lowest[u].open("test")
         for a, b in [(0, n), (0, 1), (n - 1, n), *np.sort(rng.choice(n, (20, 2), replace=False), axis=1).tolist()]:
             assert apart.rows(u, a, b).open("test").same_as(h.rows(a, b))
+        put = apart.together()
+        for levels, other in ((put.truth[u], whole.truth[u]), (put.measured[u], whole.measured[u])):
+            assert all(levels[lv].open("test").same_as(other[lv].open("test")) for lv in whole.spine.levels)
         for share in (0.0, 0.01, 0.5, 1.0):
             kept = [np.flatnonzero(rng.random(len(codes)) < share) for codes in tree.spine.codes]
             for c, d in zip(apart.stated_of(u, kept, levels), whole.stated_of(u, kept, levels), strict=True):
                 assert (c.name, c.level) == (d.name, d.level)
                 assert np.array_equal(c.bound, d.bound)
+
+
+def test_what_a_cut_run_takes_is_told_from_its_largest_part(states: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A part adds about a second, which the least takes."""
+    monkeypatch.setattr(prepared, "LARGEST", 50)
+    apart, whole = both(states, monkeypatch)
+    assert len(apart.shards) > 1
+    monkeypatch.setattr(prepared, "LARGEST", 1 << 17)
+    spec = parse(TEXT, where="c")
+    for of_parts, at_once in zip(sizes_of(spec, apart), sizes_of(spec, whole), strict=True):
+        assert of_parts.memory < 1.1 * at_once.memory
+        assert at_once.seconds / 2 < of_parts.seconds < 2 * at_once.seconds + len(apart.shards)
 
 
 def test_a_place_in_two_parts_is_refused(states: Path) -> None:
