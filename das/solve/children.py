@@ -18,6 +18,10 @@ iteration; where G is a sum of partitions (:mod:`das.solve.partitions`), with th
 children together are known (the parts :math:`s`), one more row of :math:`B` holds :math:`1'x_c`; its copy is projected by
 shifting all children of a part by :math:`(T_s - \sum_{c \in s} 1'x_c)/|s|`, so its multiplier is constant on a part.
 
+*Many problems* are solved together, each with its own weights and certificate, until its own end (:mod:`das.solve.company`): an
+iteration of a small problem takes a microsecond, to tell numpy of it sixty. No answer depends on the company, to the last bit
+(:mod:`das.solve.layout`).
+
 *Start.* The minimum without bounds, clipped at 0. From an even split of the parent instead, the multipliers
 must first be built up, :math:`\rho` times a violation at a time: fifty times the iterations for a state's counties.
 
@@ -27,23 +31,22 @@ the tolerance and the copies agree.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cho_factor, cho_solve
-from scipy.sparse import csr_array
 
 from das.model.solution import Solution, Status
-from das.solve.certificate import Curvature, relative_gap
-from das.solve.contradictions import refuse_contradictions
+from das.solve.certificate import balance, relative_gap
+from das.solve.company import Company, sort
 from das.solve.kinds import Kinds
-from das.solve.partitions import Partitions, PartitionsCurvature
-from das.solve.parts import Parts
-
-Array = NDArray[np.float64]
+from das.solve.layout import Array, Mask, Segments
+from das.solve.partitions import Partitions
+from das.solve.problem import CheckedQP, ChildrenQP
 
 FEASIBLE = 1e-3  #: the largest violation of a bound by an answer that passes for feasible, in persons
 _RELAX = 1.6  # over-relaxation
@@ -54,8 +57,8 @@ _FIRST = 2.5  # the first rho, in curvatures of one cell
 _BALANCE = 5.0  # a weight moves when its residuals differ by more than this,
 _ADAPT, _GROW = 30, 0.2  # at most every so many iterations, and ever more seldom, so that they settle
 _WIDEST = 1e8  # they stay within this factor of the typical curvature
-_FINITE = "gram and rhs must be finite"
-_SKEW = 10.0  # the measure of a row stays within this factor of its squared length
+_TOGETHER = 1 << 14  # variables of one company: their vectors stay in the cache
+_LEAVE = 0.75  # those that have ended leave a company when no more than this share of it goes on
 
 
 def children_qp(
@@ -85,220 +88,252 @@ def children_qp(
     bound or a part's total. Raises :class:`das.errors.InfeasibleError` where bounds contradict the parent, the support or each other
     one by one; where they do only together, the status is ``INACCURATE`` and the residual large.
     """
+    problem = ChildrenQP(gram, rhs, parent, groups, lower, upper, support, parts, totals)
+    return children_qps([problem], tol=tol, max_iterations=max_iterations)[0]
+
+
+def children_qps(problems: Sequence[ChildrenQP], *, tol: float = 1e-6, max_iterations: int = 20_000) -> list[Solution]:
+    """The solution of each problem, the same to the last bit as :func:`children_qp` of it alone; ``seconds`` are its share of
+    those of the problems that it was solved with.
+
+    Raises:
+        InfeasibleError: the first of the problems that contradicts itself, as :func:`children_qp` would.
+    """
     began = perf_counter()
-    problem = _Problem(gram, rhs, parent, groups, lower, upper, support, Parts.of(parts, totals, len(rhs)))
-    iterations = problem.iterate(tol, max_iterations)
-    x = problem.repaired()
-    gap, residual = problem.certificate(x)
-    # The reported status rests on the certificate alone, not on the iteration's own stopping rule.
-    status = Status.OPTIMAL if _good(gap, residual, tol) else Status.INACCURATE
-    return Solution(x, status, gap, residual, iterations, perf_counter() - began)
+    prepared = [CheckedQP(p) for p in problems]
+    spent = (perf_counter() - began) / max(1, len(prepared))
+    out: dict[int, Solution] = {}
+    for number in _companies(prepared):
+        began = perf_counter()
+        some = [prepared[i] for i in number]
+        found = _Iteration(Company.of(some)).run(tol, max_iterations)
+        seconds = spent + (perf_counter() - began) / len(number)
+        for i, p, end in zip(number, some, found, strict=True):
+            # The reported status rests on the certificate alone, not on the iteration's own stopping rule.
+            status = Status.OPTIMAL if end.gap <= tol and end.residual <= FEASIBLE else Status.INACCURATE
+            out[i] = Solution(end.x_of(p), status, end.gap, end.residual, end.iterations, seconds)
+    return [out[i] for i in range(len(prepared))]
 
 
-def _good(gap: float, residual: float, tol: float) -> bool:
-    return gap <= tol and residual <= FEASIBLE
+def _companies(problems: Sequence[CheckedQP]) -> Iterator[list[int]]:
+    """Which problems are solved together: of one sort, like shapes beside each other, not too many."""
+    alone = [i for i, p in enumerate(problems) if p.alone]
+    yield from ([i] for i in alone)
+    keys = {i: (*sort(p), p.cells, len(p.size), p.children) for i, p in enumerate(problems) if not p.alone}
+    for _, like in groupby(sorted(keys, key=lambda i: (keys[i], i)), key=lambda i: keys[i][:3]):
+        company, size = list[int](), 0
+        for i in like:
+            more = problems[i].rhs.size
+            if company and size + more > _TOGETHER:
+                yield company
+                company, size = [], 0
+            company.append(i)
+            size += more
+        yield company
 
 
-@dataclass
+@dataclass(eq=False)
 class _Copy:
-    """A copy of x, or of its sums, that keeps the bounds; ``dual`` is its multiplier over its ``weight``, rho."""
+    """A copy of x, or of its sums, that keeps the bounds; ``dual`` is its multiplier over its ``weight``, rho, one of each
+    problem."""
 
+    lines: Segments
     value: Array
     dual: Array
-    weight: float
-    off: float = np.inf  #: the largest disagreement with the original, in persons
-    ratio: float = 1.0  #: of the disagreement to the change of the copy
+    weight: Array
+    off: Array = field(init=False)  #: of each problem, the largest disagreement with the original, in persons
+    ratio: Array = field(init=False)  #: of the disagreement to the change of the copy
+
+    def __post_init__(self) -> None:
+        self.each = self.weight[self.lines.problem_of]
 
     def pull(self) -> Array:
-        return self.weight * (self.value - self.dual)
+        out = self.value - self.dual
+        out *= self.each
+        return out
 
     @property
     def multiplier(self) -> Array:
-        return -self.weight * self.dual
+        return -self.each * self.dual
 
     def relaxed(self, original: Array) -> Array:
-        return _RELAX * original + (1 - _RELAX) * self.value + self.dual
+        out = original - self.value
+        out *= _RELAX
+        out += self.value
+        out += self.dual
+        return out
 
     def follow(self, relaxed: Array, value: Array) -> None:
-        self.value, self.dual = value, relaxed - value
+        relaxed -= value
+        self.value, self.dual = value, relaxed
 
-    def look(self, original: Array, ratio: float) -> None:
-        self.off, self.ratio = float(np.abs(original - self.value).max(initial=0.0)), ratio
+    def reweigh(self, typical: Array) -> Mask:
+        """Move the weights to where the residuals call them, up only if persons are off. True where one moved."""
+        balanced = (self.ratio >= 1 / _BALANCE) & (self.ratio <= _BALANCE)
+        moved = ~balanced & ~((self.ratio > 1) & (self.off <= _SMALL))
+        moved &= np.bincount(self.lines.problem, minlength=len(moved)) > 0  # where there is something to weigh
+        if moved.any():
+            new = self.weight * np.sqrt(np.clip(self.ratio, 1e-3, 1e3))
+            new = np.where(moved, np.clip(new, typical / _WIDEST, typical * _WIDEST), self.weight)
+            self.dual = self.dual * (self.weight / new)[self.lines.problem_of]
+            self.weight, self.each = new, new[self.lines.problem_of]
+        return moved
 
-    def reweigh(self, typical: float) -> bool:
-        """Move the weight to where the residuals call it, up only if persons are off. True if it moved."""
-        if 1 / _BALANCE <= self.ratio <= _BALANCE or (self.ratio > 1 and self.off <= _SMALL):
-            return False
-        new = self.weight * float(np.sqrt(np.clip(self.ratio, 1e-3, 1e3)))
-        new = float(np.clip(new, typical / _WIDEST, typical * _WIDEST))
-        self.dual *= self.weight / new
-        self.weight = new
-        return True
+    def some(self, lines: Segments, keep: Mask) -> _Copy:
+        here = keep[self.lines.problem_of]
+        copy = _Copy(lines, self.value[here], self.dual[here], self.weight[keep])
+        copy.off, copy.ratio = self.off[keep], self.ratio[keep]
+        return copy
 
 
-class _Problem:
-    def __init__(
-        self,
-        gram: Array | Partitions | Kinds,
-        rhs: Array,
-        parent: Array | None,
-        groups: NDArray[np.generic] | None,
-        lower: Array | None,
-        upper: Array | None,
-        support: NDArray[np.bool_] | None,
-        parts: Parts,
-    ) -> None:
-        self.rhs = np.asarray(rhs, dtype=float)
-        self.children, self.cells = self.rhs.shape
-        if not np.isfinite(self.rhs).all():
-            raise ValueError(_FINITE)
-        self.curvature = _curvature(gram)
-        self.gram = self.curvature.gram
-        self.parent = None if parent is None else np.asarray(parent, dtype=float)
-        self.support = support
-        rows = _rows(groups, self.cells)
-        shape = (self.children, len(rows))
-        if any(b is not None and np.shape(b) != shape for b in (lower, upper)):
-            raise ValueError(f"lower and upper must have shape {shape}")
-        low = np.full(shape, -np.inf) if lower is None else np.asarray(lower, dtype=float)
-        high = np.full(shape, np.inf) if upper is None else np.asarray(upper, dtype=float)
-        refuse_contradictions(self.parent, rows, low, high, support, parts)
-        self.parts = parts
-        if len(parts):  # the last row
-            rows = np.concatenate([rows, np.ones((1, self.cells))])
-            low, high = (
-                np.pad(b, ((0, 0), (0, 1)), constant_values=inf) for b, inf in ((low, -np.inf), (high, np.inf))
-            )
-        held: Any = csr_array(rows) if isinstance(self.gram, Partitions) else rows
-        self.size = self._sizes(held)
-        self.rows: Any = held / self.size[:, None]
-        self.lower, self.upper = low / self.size, high / self.size
+@dataclass(frozen=True, eq=False)
+class _End:
+    """The answer to a problem: its blocks, with their kinds, and how good it is after so many iterations."""
 
-    def _sizes(self, rows: Any) -> Array:
-        """What the rows are divided by, so that one weight serves all: the standard deviation of a row's sum in those
-        of a typical cell, sqrt(b'G^-1 b), but not far from its length."""
-        variance = self.curvature.typical * self.curvature.variances(rows)
-        length = np.maximum(rows.sum(axis=1), 1.0)
-        return np.asarray(np.sqrt(np.clip(variance, length / _SKEW, length * _SKEW)))
+    blocks: list[tuple[int, Array]]
+    gap: float
+    residual: float
+    iterations: int
 
-    # --- iteration ---------------------------------------------------------------------------------------
+    def x_of(self, p: CheckedQP) -> Array:
+        x = np.empty(p.rhs.shape)
+        for kind, block in self.blocks:
+            x[p.kinds[kind]] = block.reshape(p.cells, -1).T
+        return x
 
-    def iterate(self, tol: float, limit: int) -> int:
-        self._start()
-        step = self._factor()
+
+class _Iteration:
+    """The state of all problems of a company. ``number`` tells which of those that it began with they are."""
+
+    def __init__(self, company: Company) -> None:
+        self.company, self.number = company, np.arange(company.layout.problems)
+        x = company.inverse(company.rhs)
+        if company.coupled:
+            x = company.meet(x, company.shares(company.inverse) if company.null is None else None)
+        x = self._allowed(x)
+        sums = self._within(company.rows(x))
+        weight = _FIRST * company.typical
+        self.z = _Copy(company.layout.entries, x, np.zeros_like(x), weight)
+        self.v = _Copy(company.layout.sums, sums, np.zeros_like(sums), weight)
+        self.a = company.factored(weight, weight)
+        self.shares = company.shares(self.a)
+
+    def run(self, tol: float, limit: int) -> list[_End]:
+        ends: dict[int, _End] = {}
+        going = np.ones(len(self.number), dtype=bool)
         due = _ADAPT
         for k in range(1, limit + 1):
             look = k % _CHECK == 0
-            self._advance(step, look)
+            self._advance(look)
             if not look:
                 continue
-            if max(self.z.off, self.v.off) <= _AGREE and _good(*self.certificate(self.repaired()), tol):
-                break
+            ready = going & (self.z.off <= _AGREE) & (self.v.off <= _AGREE)
+            if ready.any():
+                going &= ~self._ended(ready, tol, k, ends)
+                if not going.any():
+                    break
+                if going[self.z.lines.problem_of].mean() <= _LEAVE:
+                    self._keep(going)
+                    going = going[going]
             if k >= due:
                 due = k + max(_ADAPT, int(_GROW * k))
-                moved = [copy.reweigh(self.curvature.typical) for copy in (self.z, self.v)]
-                if any(moved):
-                    step = self._factor()
-        return k
-
-    def _start(self) -> None:
-        c = self.curvature
-        x = c.over(self.rhs)
-        if self.parent is not None:
-            x += c.shared_out(self.parent - x.sum(axis=0), self.children)
-        x = self._allowed(x)
-        sums = self._within(x @ self.rows.T)
-        self.z = _Copy(x, np.zeros_like(x), _FIRST * c.typical)
-        self.v = _Copy(sums, np.zeros_like(sums), _FIRST * c.typical)
+                self._reweigh()
+        if going.any():
+            self._ended(going, None, limit, ends)
+        return [ends[i] for i in range(len(ends))]
 
     def _allowed(self, x: Array) -> Array:
         x = np.maximum(x, 0.0)
-        if self.support is not None:
-            x[~self.support] = 0.0
+        if self.company.support is not None:
+            x *= self.company.support
         return x
 
     def _within(self, sums: Array) -> Array:
-        out = np.clip(sums, self.lower, self.upper)
-        if len(self.parts):
-            out[:, -1] = self.parts.projected(sums[:, -1], self.size[-1])
+        out = np.maximum(sums, self.company.lower)
+        np.minimum(out, self.company.upper, out=out)
+        if self.company.joint is not None:
+            at, parts = self.company.joint
+            out[at] = parts.projected(sums[at])
         return out
 
-    def _factor(self) -> Array | Partitions:
-        """A, of the shape of G; of partitions, its inverse."""
-        if isinstance(self.gram, Partitions):
-            return self.gram.plus(self.z.weight, self.rows, self.v.weight)
-        add = self.z.weight * np.eye(self.cells) + self.v.weight * (self.rows.T @ self.rows)
-        if self.gram.ndim == 2:
-            return cho_solve(cho_factor(self.gram + add), np.eye(self.cells))
-        a: Array = np.asarray(np.linalg.inv(self.gram + add), dtype=np.float64)
-        assert isinstance(self.curvature, Curvature)
-        self._share = np.linalg.inv(self.curvature.added_up(a)) if self.parent is not None else None
-        return a
-
-    def _advance(self, a: Array | Partitions, look: bool) -> None:
+    def _advance(self, look: bool) -> None:
         """One iteration; on a ``look``, the residuals besides."""
-        z, v = self.z, self.v
-        r = self.rhs + z.pull() + v.pull() @ self.rows
-        if isinstance(a, Partitions) or a.ndim == 2:
-            x = a.solve(r) if isinstance(a, Partitions) else r @ a
-            if self.parent is not None:
-                x += (self.parent - x.sum(axis=0)) / self.children
-        else:
-            assert isinstance(self.curvature, Curvature)
-            x = self.curvature.times(r, a)
-            if self.parent is not None:
-                x += self.curvature.alike(self._share @ (self.parent - x.sum(axis=0)), a)
-        bx = x @ self.rows.T
+        s, z, v = self.company, self.z, self.v
+        r = z.pull()
+        r += s.rhs
+        if len(v.value):
+            r += s.back(v.pull())
+        x = self.a(r)
+        if s.coupled:
+            x = s.meet(x, self.shares)
         old_z, old_v = z.value, v.value
         z.follow(relaxed := z.relaxed(x), self._allowed(relaxed))
-        v.follow(relaxed := v.relaxed(bx), self._within(relaxed))
+        if len(v.value):
+            sums = s.rows(x)
+            v.follow(relaxed := v.relaxed(sums), self._within(relaxed))
         if look:
-            z.look(x, self.curvature.balance(x - z.value, z.weight * (z.value - old_z)))
-            change = v.weight * float(np.linalg.norm(v.value - old_v))
-            v.look(bx, self.curvature.typical * float(np.linalg.norm(bx - v.value)) / max(change, 1e-300))
+            apart = x - z.value
+            z.off, z.ratio = z.lines.largest(np.abs(apart)), balance(s, apart, z.each * (z.value - old_z))
+            apart = sums - v.value if len(v.value) else v.value
+            change = v.weight * v.lines.norm(v.value - old_v)
+            v.off = v.lines.largest(np.abs(apart))
+            v.ratio = s.typical * v.lines.norm(apart) / np.maximum(change, 1e-300)
 
-    # --- answer and certificate ---------------------------------------------------------------------------
+    def _reweigh(self) -> None:
+        s = self.company
+        moved = self.z.reweigh(s.typical) | self.v.reweigh(s.typical)
+        if moved.any():
+            self.a = s.factored(self.z.weight, self.v.weight, self.a, moved)
+            self.shares = s.shares(self.a, self.shares, moved)
 
-    def repaired(self) -> Array:
-        """The non-negative copy, each cell scaled so that its children sum to the parent exactly."""
-        if self.parent is None:
-            return self.z.value
-        total = self.z.value.sum(axis=0)
-        x = self.z.value * np.divide(self.parent, total, out=np.zeros_like(total), where=total > 0)
-        if (lost := (total <= 0) & (self.parent > 0)).any():
-            able = np.ones(self.rhs.shape, dtype=bool) if self.support is None else self.support
-            x[:, lost] = able[:, lost] * (self.parent[lost] / able[:, lost].sum(axis=0))
-        return x
+    # --- answers and certificates --------------------------------------------------------------------------
 
-    def certificate(self, x: Array) -> tuple[float, float]:
-        """The relative gap at ``x``, and its largest violation of a group bound or of a part's total."""
-        bx = x @ self.rows.T
-        above, below = bx - self.lower, self.upper - bx
-        off = float((np.maximum(-np.minimum(above, below), 0.0) * self.size).max(initial=0.0))
+    def _ended(self, ready: Mask, tol: float | None, k: int, ends: dict[int, _End]) -> Mask:
+        """Of the problems that are ``ready``, those whose certificate is good, or all; their answers to ``ends``."""
+        x = self._repaired()
+        gap, residual = self._certificate(x)
+        done = ready if tol is None else ready & (gap <= tol) & (residual <= FEASIBLE)
+        layout = self.company.layout
+        first = layout.entries.start[np.cumsum(layout.cells) - layout.cells]
+        for i in np.flatnonzero(done).tolist():
+            ends[int(self.number[i])] = _End([], float(gap[i]), float(residual[i]), k)
+        for b in np.flatnonzero(done[layout.problem]).tolist():
+            size = int(layout.cells[b] * layout.children[b])
+            end = ends[int(self.number[layout.problem[b]])]
+            end.blocks.append((int(layout.kind[b]), x[first[b] : first[b] + size]))
+        return done
+
+    def _keep(self, going: Mask) -> None:
+        self.a = self.company.kept(self.a, going)
+        self.shares = None if self.shares is None else self.company.kept(self.shares, going)
+        self.company, self.number = self.company.some(going), self.number[going]
+        self.z = self.z.some(self.company.layout.entries, going)
+        self.v = self.v.some(self.company.layout.sums, going)
+
+    def _repaired(self) -> Array:
+        """The non-negative copies, each cell scaled so that its children sum to the parent exactly."""
+        s, z = self.company, self.z.value
+        if not s.coupled:
+            return z.copy()
+        total = s.over_children(z)
+        x = z * s.to_children(np.divide(s.parent, total, out=np.zeros_like(total), where=total > 0))
+        if (lost := (total <= 0) & (s.parent > 0)).any():
+            able = np.ones_like(z) if s.support is None else s.support
+            share = np.divide(s.parent, s.over_children(able), out=np.zeros_like(total), where=lost)
+            x = np.where(s.to_children(lost), able * s.to_children(share), x)
+        return np.asarray(x)
+
+    def _certificate(self, x: Array) -> tuple[Array, Array]:
+        """The relative gap of each problem at ``x``, and its largest violation of a group bound or of a part's total."""
+        s = self.company
+        sums = s.rows(x)
+        above, below = sums - s.lower, s.upper - sums
+        off = s.layout.sums.largest(np.maximum(-np.minimum(above, below), 0.0) * s.size)
         mu = self.v.multiplier
-        if len(self.parts):  # an equality for each part: one multiplier, of either sign, shared by its children
-            short = self.parts.sums(bx[:, -1]) - self.parts.total / self.size[-1]
-            off = max(off, float(np.abs(short).max()) * self.size[-1])
-            above[:, -1], below[:, -1] = self.parts.spread(short, np.inf), self.parts.spread(-short, np.inf)
-            mu[:, -1] = self.parts.spread(self.parts.sums(mu[:, -1]), 0.0)
-        gap = relative_gap(self.curvature, self.rhs, x, self.parent, self.support, self.rows, (above, below),
-                           (self.z.multiplier, mu))  # fmt: skip
-        return gap, off
-
-
-def _curvature(gram: Array | Partitions | Kinds) -> Curvature | PartitionsCurvature:
-    if isinstance(gram, Partitions):
-        return PartitionsCurvature(gram)
-    given = gram if isinstance(gram, Kinds) else np.asarray(gram, dtype=float)
-    if not np.isfinite(given.matrices if isinstance(given, Kinds) else given).all():
-        raise ValueError(_FINITE)
-    return Curvature(given)
-
-
-def _rows(groups: NDArray[np.generic] | None, cells: int) -> Array:
-    if groups is None:
-        return np.zeros((0, cells))
-    g = np.asarray(groups)
-    if g.ndim == 2:
-        return g.astype(float)
-    return (g[None, :] == np.arange(int(g.max(initial=-1)) + 1)[:, None]).astype(float)
+        if s.joint is not None:  # an equality for each part: one multiplier, of either sign, shared by its children
+            at, parts = s.joint
+            short = parts.sums(sums[at]) - parts.total
+            off = np.maximum(off, np.abs(short).max() * s.size[at[0]])
+            above[at], below[at] = parts.spread(short, np.inf), parts.spread(-short, np.inf)
+            mu[at] = parts.spread(parts.sums(mu[at]), 0.0)
+        return relative_gap(s, x, (above, below), (self.z.multiplier, mu)), off

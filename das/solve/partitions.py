@@ -95,9 +95,8 @@ class Partitions:
 
 
 class PartitionsCurvature:
-    """What :class:`das.solve.certificate.Curvature` is for a matrix, for :class:`Partitions`: definite, and shared."""
+    """What :class:`das.solve.curvature.Curvature` is for a matrix, for :class:`Partitions`: definite, and shared."""
 
-    shared = True
     null = None
 
     def __init__(self, gram: Partitions) -> None:
@@ -108,32 +107,13 @@ class PartitionsCurvature:
             log_det += gram.k.log_determinant
         self.typical = float(np.exp(log_det / gram.cells)) if gram.cells else 1.0
 
-    def times(self, x: Array) -> Array:
-        return self.gram.times(x)
-
-    def over(self, x: Array) -> Array:
-        return self.gram.solve(x)
-
     def variances(self, rows: csr_array) -> Array:
         """The diagonal of B G^-1 B', ``(rows,)``."""
         out = np.zeros(rows.shape[0])
         for a in range(0, len(out), 64):  # a few at a time: each is as long as the cells
             some = rows[a : a + 64].toarray()
-            out[a : a + 64] = np.sum(some * self.over(some), axis=1)
+            out[a : a + 64] = np.sum(some * self.gram.solve(some), axis=1)
         return out
-
-    def shared_out(self, rest: Array, children: int) -> Array:
-        return rest / children
-
-    def half_norm(self, e: Array) -> Array:
-        return np.asarray(0.5 * np.sum(e * self.over(e), axis=1))
-
-    def balance(self, primal: Array, dual: Array) -> float:
-        above, below = float(np.sum(primal * self.times(primal))), 2 * float(self.half_norm(dual).sum())
-        return float(np.sqrt(above / max(below, 1e-300)))
-
-    def cost(self, e: Array, x: Array, parent: Array | None, noise: float) -> float:
-        return float(self.half_norm(e).sum())
 
 
 class _Positive:

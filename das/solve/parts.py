@@ -53,7 +53,6 @@ class Parts:
         out[self.bound] = (values / np.bincount(self.part[self.bound], minlength=len(self)))[self.part[self.bound]]
         return out
 
-    def projected(self, held: Array, scale: float) -> Array:
-        """The nearest child totals ``(children,)`` that meet those of the parts, all divided by ``scale``: each child
-        of a part is shifted alike."""
-        return np.asarray(held + self.spread(self.total / scale - self.sums(held), 0.0))
+    def projected(self, held: Array) -> Array:
+        """The nearest child totals ``(children,)`` that meet those of the parts: each child of a part is shifted alike."""
+        return np.asarray(held + self.spread(self.total - self.sums(held), 0.0))
