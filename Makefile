@@ -29,6 +29,9 @@ compare: $(VENV)/.installed
 	$(DAS) run configs/pl94-2010.toml $(OPTIONS) $(BUDGET) --out $(or $(OUT),runs/compare-$(STAMP))
 	$(DAS) compare $(or $(OUT),runs/compare-$(STAMP))
 
+# The tests start many processes: byte code is kept, or each would make it anew.
+test coverage: export PYTHONDONTWRITEBYTECODE :=
+
 test: $(VENV)/.tested lint
 	$(VENV)/bin/python -m pytest -n auto --dist worksteal
 
