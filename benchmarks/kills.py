@@ -1,9 +1,11 @@
 """A cut run whose workers and main processes are killed: a release as if nothing had happened, and each part drawn once.
 
-SIGKILL goes to random worker processes, of this machine and of a cluster of Dask, while they measure, estimate and evaluate; then
-to the main process, at random moments. What ends is gone on with (``--resume``). Half of the runs are seeded, and are to be the same
-bytes as one that nobody disturbed; half are private, and their ledger, cost and key are looked at. A run that is not as it should be
-ends the command with an error.
+SIGKILL goes to worker processes of a cluster of Dask, and of this machine, half of them while they measure, half while they
+estimate; whenever somebody is at work, it is one of these. Then it goes to the main process, at random moments, half of the time
+with a cluster, the workers of which outlive it. What ends is gone on with (``--resume``). Half of the runs are seeded, and are to be
+the same bytes as one that nobody disturbed; half are private. In each the measurements that were there at a kill are those of the
+end, byte by byte; the ledger has each part once, at the cost of the plan; ``das account verify`` passes. A run that is not as it
+should be ends the command with an error.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
@@ -33,7 +35,6 @@ from das.files.run.board import Board
 from das.files.run.ledger import LedgerFile
 from das.files.run.run_directory import RunDirectory, file_digest
 from das.files.simulators import census_2010
-from das.release import verify
 from das.truth import prepared
 
 #: A run is cut that has more lowest units than this, and a task has so many.
@@ -46,16 +47,20 @@ TIMES = ("privacy.json", "privacy.html")
 PASSING = ("work", "confidential/work", "confidential/noise.key", "confidential/claimed")
 _ATTEMPT = "from benchmarks.kills import attempt; attempt()"
 _PATIENCE = 600.0
-#: So many workers are killed in a stage of an attempt at most: so that others come to theirs.
-EACH = 3
+#: Workers are killed in these, so many in a run at most: so that it goes on.
+STAGES, EACH = ("measure", "branch"), 5
+WAIT = 5.0
 #: What is said where the first worker of all is killed: it cannot be told from a mistake in a script.
 _EARLY = "ended before they began"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.kills", description=__doc__)
-    parser.add_argument("--workers", type=int, default=50, help="so many kills of workers, half of them by each engine")
-    parser.add_argument("--heads", type=int, default=20, help="so many kills of the main process")
+    parser.add_argument("--dask", type=int, default=50, help="so many kills of workers of a cluster")
+    parser.add_argument("--local", type=int, default=10, help="so many kills of workers of this machine")
+    parser.add_argument(
+        "--heads", type=int, default=20, help="so many kills of the main process, half of them with each engine"
+    )
     parser.add_argument("--seed", type=int, default=1, help="of the moments")
     given = parser.parse_args(arguments)
     figures, order = Figures("kills"), random.Random(given.seed)
@@ -65,24 +70,33 @@ def main(arguments: Sequence[str] | None = None) -> None:
         began = monotonic()
         trial.undisturbed = trial.run("seeded", [], lambda _: None)
         trial.seconds = monotonic() - began
-        half = given.workers // 2
-        for what, engine, kills in (("workers", "local", given.workers - half), ("workers", "dask", half),
-                                    ("main processes", "local", given.heads)):  # fmt: skip
+        half = given.heads // 2
+        for what, engine, kills in (("workers", "dask", given.dask), ("workers", "local", given.local),
+                                    ("main processes", "dask", half), ("main processes", "local", given.heads - half)):  # fmt: skip
+            began = monotonic()
             done = trial.repeat(kills, engine, worker=what == "workers")
-            figures(f"{what} killed, {engine}", done.kills, "kills", at_least=kills, **done.told())
+            figures(
+                f"{what} killed, {engine}",
+                done.kills,
+                "kills",
+                at_least=kills,
+                **done.told(),
+                seconds=monotonic() - began,
+            )
 
 
 @dataclass
 class Done:
-    """What was endured: ``ended``, attempts that a kill ended."""
+    """What was endured: ``ended``, attempts that a kill ended; ``in_work``, kills of who was at work at a task."""
 
     kills: int = 0
     runs: int = 0
     ended: int = 0
+    in_work: int = 0
     during: Counter[str] = field(default_factory=Counter)
 
     def told(self) -> dict[str, object]:
-        return {"runs": self.runs, "resumed": self.ended, "during": dict(self.during)}
+        return {"runs": self.runs, "resumed": self.ended, "in_work": self.in_work, "during": dict(self.during)}
 
 
 @dataclass
@@ -93,6 +107,13 @@ class Trial:
     order: random.Random
     undisturbed: dict[str, str] = field(default_factory=dict)
     seconds: float = 0.0
+    seen: dict[str, str] = field(
+        default_factory=dict
+    )  #: digests of the measurements that were there at kills of this run
+
+    @property
+    def out(self) -> Path:
+        return self.folder / "run"
 
     def repeat(self, kills: int, engine: str, *, worker: bool) -> Done:
         """Runs of both kinds until there were so many kills."""
@@ -120,7 +141,9 @@ class Trial:
         self, kind: str, options: Sequence[str], endure: Callable[[subprocess.Popen[bytes]], None], done: Done | None = None
     ) -> dict[str, str]:  # fmt: skip
         """One, with as many attempts as it takes. Returns the digests of its release, but for what tells when."""
-        out, attempts = self.folder / "run", 0
+        out, attempts, self.seen = self.out, 0, {}
+        if out.exists():
+            raise RuntimeError("a task of the run before came late, and has written")
         while not (out / "manifest.json").exists():
             resume = ["--resume"] if RunDirectory(out).can_go_on() else []
             if out.exists() and not resume:
@@ -139,6 +162,7 @@ class Trial:
             done.ended += attempts - 1
         if (out / "work").exists():  # killed after its last file
             subprocess.run([sys.executable, "-c", _ATTEMPT, str(out), kind, *options, "--resume"], cwd=ROOT, check=True)
+        self._look()
         check(out, kind)
         release = out / "release"
         found = {
@@ -152,15 +176,42 @@ class Trial:
     def _kill_workers(
         self, head: subprocess.Popen[bytes], done: Done, kills: int, pids: Callable[[], list[int]]
     ) -> None:
-        while head.poll() is None and not Board(self.folder / "run").stages():
-            sleep(0.1)
+        """In whichever stage has been spared more; rather who is at work than who is not."""
         here: Counter[str] = Counter()
         while head.poll() is None and done.kills < kills:
-            sleep(self.order.uniform(0.3, 1.5))
-            found, stage = pids(), (Board(self.folder / "run").stages() or ["end"])[-1]
-            if head.poll() is None and here[stage] < EACH and found and _kill(self.order.choice(found)):
-                here[stage] += 1
-                self._note(done)
+            sleep(self.order.uniform(0.0, 0.5))
+            stage = self._stage()
+            if stage in STAGES and here[stage] < EACH and 2 * done.during[stage] < kills + kills % 2:
+                at_work = self._at_work(stage, pids)
+                if (
+                    (found := at_work or pids())
+                    and not Board(self.out).is_over(stage)
+                    and _kill(self.order.choice(found))
+                ):
+                    here[stage] += 1
+                    done.in_work += bool(at_work)
+                    self._note(done, stage)
+
+    def _stage(self) -> str:
+        """That which is under way: the last that has begun."""
+        return (Board(self.out).stages() or ["begin"])[-1]
+
+    def _at_work(self, stage: str, pids: Callable[[], list[int]]) -> list[int]:
+        """Those who are at a task: it is waited for, as long as a worker needs to begin."""
+        board, until = Board(self.out), monotonic() + WAIT
+        while not board.is_over(stage) and monotonic() < until:
+            with suppress(DasError):  # the run has ended meanwhile
+                if found := {a.process for a in board.standing(stage).at_work} & {*pids()}:
+                    return sorted(found)
+            sleep(0.01)
+        return []
+
+    def _look(self) -> None:
+        """What is measured stays as it is, whoever measures it again."""
+        for path in sorted(self.out.glob("release/nmf*/*.parquet/DPQuery/**/part-*.parquet")):
+            name, sha256 = str(path.relative_to(self.out)), file_digest(path)
+            if self.seen.setdefault(name, sha256) != sha256:
+                raise RuntimeError(f"{name} was measured twice, and differs")
 
     def _kill_head(self, head: subprocess.Popen[bytes], done: Done, kills: int) -> None:
         if done.kills >= kills:
@@ -170,17 +221,17 @@ class Trial:
         except subprocess.TimeoutExpired:
             workers = _workers_of(head.pid)
             head.kill()
-            self._note(done)
+            self._note(done, self._stage())
             until = monotonic() + 30
             while left := [pid for pid in workers if _lives(pid)]:
                 if monotonic() > until:
                     raise RuntimeError(f"workers outlive the process that they work for: {left}") from None
                 sleep(0.1)
 
-    def _note(self, done: Done) -> None:
+    def _note(self, done: Done, stage: str) -> None:
         done.kills += 1
-        stages = Board(self.folder / "run").stages()
-        done.during[stages[-1] if stages else "begin"] += 1
+        done.during[stage] += 1
+        self._look()
 
 
 def check(out: Path, kind: str) -> None:
@@ -191,7 +242,9 @@ def check(out: Path, kind: str) -> None:
     often = Counter((p["universe"], p["level"], p["shard"]) for p in parts)
     entries, cost = LedgerFile(directory.ledger).entries, sum((u.plan.cost for u in chosen.universes), Fraction(0))
     said = json.loads((directory.release / "privacy.json").read_text(encoding="utf-8"))
-    verify.check(directory.release)
+    subprocess.run(
+        [sys.executable, "-m", "das", "account", "verify", str(out)], cwd=ROOT, stdout=subprocess.DEVNULL, check=True
+    )
     faults = {
         "a part has two lines": max(often.values()) > 1,
         "a stage was drawn twice": bool(entries.lost()),
