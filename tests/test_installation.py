@@ -65,6 +65,17 @@ def test_version_and_help_load_the_command_line_and_nothing_else(option: str) ->
     assert not {m.split(".")[0] for m in loaded} & heavy
 
 
+def test_a_command_loads_no_library_before_it_is_used() -> None:
+    """Matplotlib, pandas and the larger parts of SciPy take as long to load as all the rest, in each worker, too."""
+    drawing = {"das.cli.accuracy", "das.cli.data", "das.cli.maps", "das.cli.nmf", "das.cli.risk"}  # or making frames
+    modules = {module for module, _ in COMMANDS.values()} - drawing
+    said = "; ".join(f"import {m}" for m in (*sorted(modules), "das.pipeline"))
+    done = python(sys.executable, "-c", f"import sys; {said}; print(*sys.modules)", cwd=ROOT)
+    loaded = set(done.stdout.split())
+    assert {"das.cli.running", "das.release.by_shard", "scipy.linalg"} <= loaded
+    assert not loaded & {"matplotlib", "pandas", "scipy.optimize", "scipy.stats"}
+
+
 def test_the_package_loads_nothing_before_a_name_is_asked_for() -> None:
     done = python(sys.executable, "-c", "import das, sys; print(*sys.modules)", cwd=ROOT)
     assert {m for m in done.stdout.split() if m.split(".")[0] in ("das", "numpy", "pandas")} == {"das", "das.version"}

@@ -7,7 +7,7 @@ from fractions import Fraction
 from math import ceil, exp, floor, log, log2
 from typing import Literal
 
-from scipy.optimize import brentq
+import scipy
 
 from das.accounting import gaussian
 from das.accounting.draws import Composition, Differing, Draws, Exactly, changed, exact
@@ -100,4 +100,4 @@ def _root(excess: Callable[[float], float], start: float) -> float:
         low, step = high, 2 * step
     while value <= 0 and excess(low := low - step) <= 0:
         high, step = low, 2 * step
-    return float(brentq(excess, low, high, xtol=1e-13, rtol=1e-14))
+    return float(scipy.optimize.brentq(excess, low, high, xtol=1e-13, rtol=1e-14))

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from math import exp, inf, log1p, sqrt
 
-from scipy.optimize import brentq
+import scipy
 from scipy.special import log_ndtr
 
 
@@ -27,7 +27,7 @@ def epsilon(rho: float, goal: float, most: float) -> float:
         return 0.0
     if log_delta(rho, most) >= goal:
         return most
-    return float(brentq(lambda e: log_delta(rho, e) - goal, 0.0, most, rtol=1e-9))
+    return float(scipy.optimize.brentq(lambda e: log_delta(rho, e) - goal, 0.0, most, rtol=1e-9))
 
 
 def rho(eps: float, goal: float) -> float:
@@ -37,4 +37,4 @@ def rho(eps: float, goal: float) -> float:
         high *= 2
     while log_delta(low, eps) > goal:
         low /= 1e3
-    return float(brentq(lambda r: max(log_delta(r, eps), -1e9) - goal, low, high, rtol=1e-9))
+    return float(scipy.optimize.brentq(lambda r: max(log_delta(r, eps), -1e9) - goal, low, high, rtol=1e-9))

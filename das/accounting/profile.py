@@ -15,7 +15,7 @@ from functools import cached_property
 from math import exp, inf, log, nextafter
 from typing import Literal, overload
 
-from scipy.optimize import brentq
+import scipy
 
 from das.accounting import gaussian, worst
 from das.accounting.atoms import Atoms
@@ -126,7 +126,9 @@ class PrivacyProfile:
             high, step = low, 2 * step
         if excess(low) <= 0:
             return low
-        return float(brentq(excess, low, high, xtol=1e-15 * most, rtol=4 * 2.0**-52, maxiter=40, disp=False))
+        return float(
+            scipy.optimize.brentq(excess, low, high, xtol=1e-15 * most, rtol=4 * 2.0**-52, maxiter=40, disp=False)
+        )
 
     def _outwards(self, root: float, step: float, goal: float) -> float:
         """The first of root + step, root + 2 step, root + 4 step, ... (and wider after ten) where delta is certainly

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import exp, sqrt
 
-from scipy.optimize import minimize_scalar
+import scipy
 
 from das.accounting.contour import UNIT
 from das.accounting.draws import Composition, Draws, Exactly, compositions, exact
@@ -103,7 +103,7 @@ def _where(dual: _Dual) -> tuple[Fraction, Fraction]:
 
 def _top(dual: _Dual, first: float, last: float) -> Fraction:
     """About where G is highest: by Brent's method; on a lattice, the best loss near."""
-    found = minimize_scalar(
+    found = scipy.optimize.minimize_scalar(
         lambda e: -dual(Fraction(e))[1],
         bounds=(first, last),
         method="bounded",

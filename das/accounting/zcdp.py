@@ -14,7 +14,7 @@ from __future__ import annotations
 from fractions import Fraction
 from math import exp, log, log1p, sqrt
 
-from scipy.optimize import minimize_scalar
+import scipy
 
 Rational = Fraction | int
 
@@ -54,7 +54,9 @@ def tight(rho: Rational, delta: Rational) -> float:
         return alpha * r + (log_inverse - alpha * log1p(1 / beta) - log_beta) / beta
 
     centre = 0.5 * (log(log_inverse) - log(r))  # the minimum of the simple conversion
-    best = minimize_scalar(epsilon, bounds=(centre - 6, centre + 6), method="bounded", options={"xatol": 1e-12})
+    best = scipy.optimize.minimize_scalar(
+        epsilon, bounds=(centre - 6, centre + 6), method="bounded", options={"xatol": 1e-12}
+    )
     return max(0.0, float(best.fun))
 
 
@@ -82,7 +84,9 @@ def tight_delta(rho: Rational, epsilon: Rational) -> float:
         return beta * ((1 + beta) * r - e) - (1 + beta) * log1p(1 / beta) - log_beta
 
     centre = log(max(e - r, 0.0) / (2 * r) + 1 / sqrt(2 * r))  # near the minimum
-    best = minimize_scalar(log_delta, bounds=(centre - 6, centre + 6), method="bounded", options={"xatol": 1e-12})
+    best = scipy.optimize.minimize_scalar(
+        log_delta, bounds=(centre - 6, centre + 6), method="bounded", options={"xatol": 1e-12}
+    )
     return min(1.0, exp(float(best.fun)))
 
 

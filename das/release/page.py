@@ -19,8 +19,7 @@ from das.release.bought import bought
 from das.release.intervals import Intervals
 from das.release.post import Opened
 from das.report.answers import Answers, PublishedUniverse, Shown, across, gather, read
-from das.report.facts import facts
-from das.report.release_figures import ListedDraw
+from das.report.facts import ListedDraw, facts
 from das.report.release_page import release_html
 
 NAME = "report.html"

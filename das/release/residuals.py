@@ -18,7 +18,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import ncx2
+import scipy
 
 from das.model.histogram import Histogram
 from das.model.measurement import MeasurementSource
@@ -80,7 +80,7 @@ def misfits(sums: Iterable[ResidualSums], tests: int) -> list[Misfit]:
     return [
         Misfit(s.universe, s.level, s.query, s.answers, (s.variances / s.answers) ** 0.5,
                (max(s.squares - s.variances, 0.0) / s.answers) ** 0.5)
-        for s in sums if s.answers and s.scaled > ncx2.isf(FALSE_ALARM / tests, s.answers, s.answers)
+        for s in sums if s.answers and s.scaled > scipy.stats.ncx2.isf(FALSE_ALARM / tests, s.answers, s.answers)
     ]  # fmt: skip
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, NotRequired, TypedDict
 
@@ -58,6 +59,24 @@ class Facts(TypedDict):
     certificates: NotRequired[Mapping[str, Certificate]]
     version: NotRequired[str]
     digest: NotRequired[str]
+
+
+@dataclass(frozen=True)
+class ListedDraw:
+    """One draw as the page lists it. ``title`` is the query in words; ``share`` is that of the budget of its universe; ``margin`` at
+    95 %. ``deviation``: the standard deviation of one answer from all measurements together, where it is known; ``nothing``:
+    no estimate would be worse without this draw."""
+
+    universe: str
+    level: str
+    query: str
+    title: str
+    units: int
+    answers: int
+    share: float
+    margin: int
+    deviation: float | None = None
+    nothing: bool = False
 
 
 def facts(

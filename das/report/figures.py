@@ -82,6 +82,23 @@ def bias_by_class(rows: Sequence[ErrorRow], titles: Mapping[str, str]) -> list[s
     return [_bias([r for r in rows if r.level == lv], words, level_words(lv), f"b{i}") for i, lv in enumerate(levels)]
 
 
+@mpl.rc_context(STYLE)
+def epsilon_by_delta(methods: Mapping[str, Sequence[tuple[float, float]]]) -> str:
+    """A line for each method, by its name: pairs of delta and epsilon."""
+    fig, ax = figure(6.4, 3.6)
+    for (label, at), (colour, _, line) in zip(methods.items(), SERIES, strict=True):
+        ax.plot(*zip(*at, strict=True), line, color=colour, label=label, linewidth=1.6)
+    ax.set_xscale("log")
+    ax.set_ylim(bottom=0)
+    ax.set_xticks([10.0**-k for k in (30, 25, 20, 15, 10, 5)])
+    ax.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"1e{math.log10(x):.0f}"))
+    ax.xaxis.set_minor_formatter(NullFormatter())
+    ax.set_xlabel("δ")
+    ax.set_ylabel("ε")
+    finish(fig, ax, "ε at each δ, for one record of each kind")
+    return svg(fig, "curve", "Epsilon against delta")
+
+
 def short(text: str, lines: int = LINES) -> str:
     """Words in lines of 24 characters; what does not fit into ``lines`` of them is left out.
 

@@ -7,14 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from functools import lru_cache
 
-import matplotlib as mpl
 from markupsafe import Markup
-from matplotlib.ticker import FuncFormatter, NullFormatter
 
 from das.accounting.document import Epsilons, GaussianStatement, Stated, Statement
 from das.accounting.fields import decimal as delta
 from das.model.mechanisms import MECHANISMS
-from das.report import figures
 from das.report.facts import METHODS, decimal
 from das.report.template import environment
 
@@ -67,18 +64,8 @@ def _points(rows: Sequence[Epsilons]) -> tuple[tuple[tuple[float, float], ...], 
 
 
 @lru_cache(maxsize=8)
-@mpl.rc_context(figures.STYLE)
 def _curve(points: tuple[tuple[tuple[float, float], ...], ...]) -> str:
     """Epsilon against delta, by each method. A release is sealed when it is measured, and again when it is complete."""
-    fig, ax = figures.figure(6.4, 3.6)
-    for at, label, (colour, _, line) in zip(points, METHODS.values(), figures.SERIES, strict=True):
-        ax.plot(*zip(*at, strict=True), line, color=colour, label=label, linewidth=1.6)
-    ax.set_xscale("log")
-    ax.set_ylim(bottom=0)
-    ax.set_xticks([10.0**-k for k in (30, 25, 20, 15, 10, 5)])
-    ax.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"1e{math.log10(x):.0f}"))
-    ax.xaxis.set_minor_formatter(NullFormatter())
-    ax.set_xlabel("δ")
-    ax.set_ylabel("ε")
-    figures.finish(fig, ax, "ε at each δ, for one record of each kind")
-    return figures.svg(fig, "curve", "Epsilon against delta")
+    from das.report import figures  # matplotlib is loaded where something is drawn, and not by every command
+
+    return figures.epsilon_by_delta(dict(zip(METHODS.values(), points, strict=True)))

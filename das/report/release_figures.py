@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import matplotlib as mpl
 import numpy as np
@@ -13,6 +12,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
 from das.model.codes import text
 from das.model.labels import level_words
 from das.report.answers import Answers, Shown
+from das.report.facts import ListedDraw
 from das.report.figures import (
     INK,
     NOISY,
@@ -36,24 +36,6 @@ LINES, POINTS = 24, 400
 #: A share of the budget from which the bar has its number.
 _SAID = 0.005
 _MARKS = ("o", "s", "^", "D", "v", "P", "X", "*")
-
-
-@dataclass(frozen=True)
-class ListedDraw:
-    """One draw as the page lists it. ``title`` is the query in words; ``share`` is that of the budget of its universe; ``margin`` at
-    95 %. ``deviation``: the standard deviation of one answer from all measurements together, where it is known; ``nothing``:
-    no estimate would be worse without this draw."""
-
-    universe: str
-    level: str
-    query: str
-    title: str
-    units: int
-    answers: int
-    share: float
-    margin: int
-    deviation: float | None = None
-    nothing: bool = False
 
 
 @mpl.rc_context(STYLE)

@@ -12,10 +12,9 @@ import numpy as np
 from markupsafe import Markup
 
 from das.model.kinds import kind_of
-from das.report import lookup, release_figures
+from das.report import lookup
 from das.report.answers import SMALL, Answers, Shown
-from das.report.facts import Facts
-from das.report.release_figures import ListedDraw
+from das.report.facts import Facts, ListedDraw
 from das.report.template import environment
 
 #: Levels with no more units than this have them all listed.
@@ -33,6 +32,8 @@ def release_html(
 
     The same arguments give the same page: it holds no time and no name of a machine.
     """
+    from das.report import release_figures  # matplotlib is loaded where something is drawn, and not by every command
+
     persons = next(iter(draws.values()))
     page = environment().get_template("release.html")
     return page.render(

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import islice, takewhile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pacsv
@@ -25,6 +25,9 @@ from das.model.microdata_form import SERIAL, CodedColumn
 from das.model.not_private import CELL, COLUMN, WARNING
 from das.model.schema import Schema
 from das.model.universe import Universe
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 #: Where the persons lie in a run, in a release, in its microdata folder.
 FOLDERS = tuple(f"{above}{PERSONS.folder}" for above in ("", "microdata/", "release/microdata/"))
@@ -107,6 +110,8 @@ def _read_text(path: Path) -> pd.DataFrame:
 
 
 def _told(frame: pd.DataFrame, seeded: bool) -> pd.DataFrame:
+    import pandas as pd  # loaded by whoever has made the frame
+
     return frame.assign(**{COLUMN: pd.Categorical([CELL]).repeat(len(frame))}) if seeded else frame
 
 
