@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 import das
@@ -14,19 +17,25 @@ from das import pipeline, spec
 from das.engine import InProcess, Silent
 from das.engine.choice import EngineChoice
 from das.engine.tasks import HandedOver
+from das.files.readers import registry
+from das.files.run import truth
 from das.files.run.board import Board
 from das.files.run.run_directory import file_digest
 from das.jobs.tasks import do
+from das.model.confidential import Confidential
+from das.model.records import Extract, Records
 from das.release.estimating import estimate_from, post_process
 from das.release.post import open_release
 from das.stages import Stages
-from das.truth import prepared
+from das.truth import preparation, prepared
 from das.truth.assessment import evaluate_run
 from tests.commands import Commands
 from tests.engine import certificates
 from tests.worlds import ROOT, Worlds
 
 LARGEST = 32
+#: So many persons of one kind live in a block of one state: a count that is nothing else, wherever it turns up.
+CANARY = 100_003
 CHANGES = {
     "topdown": ("geography.spine=tabulation", "estimation.method=topdown"),
     "optimised": ("geography.spine=optimized", "estimation.method=topdown"),
@@ -52,7 +61,17 @@ def run(
 def small() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(prepared, "LARGEST", LARGEST)
+        patch.setattr(preparation, "read", read_with_canary)
         yield
+
+
+def read_with_canary(reader: str, paths: Sequence[Path], *args: Any, **how: Any) -> Extract:
+    extract = registry.read(reader, paths, *args, **how)
+    if "nj" not in paths[0].name or extract.blocks.structures is None:
+        return extract
+    held, block = extract.persons.open("to plant a canary"), extract.blocks.structures[:, 0].argmax()
+    planted = [np.append(a, x) for a, x in ((held.block, block), (held.cell, 7), (held.count, CANARY))]
+    return replace(extract, persons=Confidential(Records(held.schema, *planted)))
 
 
 @pytest.fixture(scope="module", params=list(CHANGES))
@@ -149,17 +168,36 @@ def test_jobs_in_any_order_make_the_same(plain: Path, worlds: Worlds, tmp_path: 
     assert results(out) == results(plain)
 
 
-def test_a_cluster_that_loses_a_worker_makes_the_same(
-    plain: Path, worlds: Worlds, tmp_path: Path, commands: Commands
+def test_a_cluster_that_loses_a_worker_makes_the_same_and_is_told_nothing_of_the_truth(
+    plain: Path,
+    worlds: Worlds,
+    tmp_path: Path,
+    commands: Commands,
+    capfdbinary: pytest.CaptureFixture[bytes],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """What is measured again is the same draw: the ledger has it once, and its digests are those of the files."""
-    pytest.importorskip("distributed", reason="the extra [dask] is not installed")
-    from tests.engine.cluster import cluster, killing
+    """What is measured again is the same draw: the ledger has it once, and its digests are those of the files.
 
+    Counts of the truth are in no message of the cluster, no log, no folder of its workers; where one is put there, it is found."""
+    pytest.importorskip("distributed", reason="the extra [dask] is not installed")
+    from tests.engine import cluster as clusters
+
+    monkeypatch.setenv("DASK_LOGGING__DISTRIBUTED", "info")
     tls = certificates.write(tmp_path / "tls")
-    with cluster(tls) as workers, killing(workers, 1) as killed:
-        choice = EngineChoice("dask", scheduler=workers.scheduler_address, tls=tls, size=64)
-        out = run(worlds, tmp_path / "run", *CHANGES["topdown"], engine=choice)
+    with clusters.cluster(tls) as workers, clusters.recorded() as frames:
+        with clusters.killing(workers, 1) as killed:
+            choice = EngineChoice("dask", scheduler=workers.scheduler_address, tls=tls, size=64)
+            out = run(worlds, tmp_path / "run", *CHANGES["topdown"], engine=choice)
+        quiet = clusters.places(workers, choice, frames, capfdbinary)
+        clusters.betray(
+            choice, truth.read(out / "confidential" / "truth" / "persons.parquet").open("to betray it").count
+        )
+        loud = clusters.places(workers, choice, frames, capfdbinary)
+    for stage in (b"measure", b"collect", b"branch", b"evaluate"):
+        assert b"das-%s-0000" % stage in quiet["traffic"]
+    assert "Registered to" in quiet["logs"].decode()
+    assert {name for name, told in quiet.items() if clusters.tells(told, CANARY)} == set()
+    assert {name for name, told in loud.items() if clusters.tells(told, CANARY)} == {"traffic", "logs", "folders"}
     assert killed
     assert results(out) == results(plain)
     draws, once = (

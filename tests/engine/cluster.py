@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import random
+import re
 import signal
+import struct
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -14,9 +17,13 @@ from unittest.mock import patch
 
 import dask
 import distributed
+import numpy as np
 from distributed.comm import tcp
+from numpy.typing import NDArray
 
-from das.engine.dask import RESOURCE
+from das.engine.choice import EngineChoice
+from das.engine.dask import RESOURCE, DaskEngine
+from das.files.run.staged import opened
 
 
 @contextmanager
@@ -58,6 +65,49 @@ def recorded() -> Iterator[list[bytes]]:
 
     with patch.object(tcp, "to_frames", to_frames), patch.object(tcp, "from_frames", from_frames):
         yield frames
+
+
+def places(cluster: Any, choice: EngineChoice, frames: Sequence[bytes], printed: Any) -> dict[str, bytes]:
+    """All that was told where it need not be: on the wire, in logs, those that went to the terminal too, and in folders of workers."""
+    with opened(choice) as engine:
+        assert isinstance(engine, DaskEngine)
+        client = engine._client
+        client.wait_for_workers(len(cluster.workers), timeout=30)
+        logs = [
+            str(client.get_worker_logs()).encode(),
+            str(client.get_scheduler_logs()).encode(),
+            *printed.readouterr(),
+        ]
+        folders = {Path(f) for f in client.run(_folder, None).values()}
+    files = (p for f in folders for p in sorted(f.parent.rglob("*")) if p.is_file())
+    return {
+        "traffic": b"\n".join(frames),
+        "logs": b"\n".join(logs),
+        "folders": b"\n".join(p.read_bytes() for p in files),
+    }
+
+
+def betray(choice: EngineChoice, counts: NDArray[np.int64]) -> None:
+    """Tell counts of the truth on purpose: send them, log the largest, leave them in the folders of workers."""
+    with opened(choice) as engine:
+        assert isinstance(engine, DaskEngine)
+        engine._client.submit(np.sort, counts).result()
+        engine._client.run(_folder, counts)
+
+
+def _folder(counts: NDArray[np.int64] | None, dask_worker: Any) -> str:
+    if counts is not None:
+        logging.getLogger("distributed.worker").warning("the largest count is %s", counts.max())
+        Path(dask_worker.local_directory, "spilled").write_bytes(counts.tobytes())
+    return str(dask_worker.local_directory)
+
+
+def tells(told: bytes, count: int) -> bool:
+    """Whether a count is in it, as any program would write it: a number of 4 or 8 bytes in either order, or a text."""
+    texts = b"|".join(re.escape(t.encode()) for t in (f"{count}", f"{count:,}"))
+    numbers = [count.to_bytes(n, order) for n in (4, 8) for order in ("little", "big")]  # type: ignore[arg-type]
+    numbers += [struct.pack(form, count) for form in ("<d", ">d", "<f", ">f")]
+    return any(n in told for n in numbers) or re.search(rb"(?<![\w.])(%s)(?!\w)" % texts, told) is not None
 
 
 @contextmanager
