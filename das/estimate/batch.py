@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
 from das.errors import SolverError
-from das.estimate.estimator import Array, Estimator, answer
+from das.estimate.estimator import Array, Estimator
 from das.estimate.family import Batch, Family
 from das.model.constraint import Bounds
 from das.model.estimate import Estimate
@@ -18,6 +18,9 @@ from das.model.measurement import MeasurementSource
 from das.model.prior import HousingPrior
 from das.model.schema import Schema
 from das.model.solution import Certificate
+
+#: Entries of matrices and counts of the families that are estimated together: some ten times as many bytes of memory.
+_TOGETHER = 1 << 21
 
 
 def families(
@@ -42,22 +45,45 @@ def families(
         yield Family(batch, np.arange(start, stop), cell, count, bounds.rows(start - first, stop - first), prior)
 
 
-def estimated(family: Family, estimator: Estimator) -> Estimate:
-    """What the estimator says of a family, checked. It is not asked about children that can hold nobody, nor about an
-    only one that can hold somebody.
+def companies(families: Iterable[Family]) -> Iterator[list[Family]]:
+    """The families in order, as many at a time as are estimated together: those of many cells by themselves."""
+    some, size = list[Family](), 0
+    for family in families:
+        more = len(family.cell) * (len(family.cell) + len(family))
+        if some and size + more > _TOGETHER:
+            yield some
+            some, size = [], 0
+        some.append(family)
+        size += more
+    if some:
+        yield some
+
+
+def estimated(families: Sequence[Family], estimator: Estimator) -> list[Estimate]:
+    """What the estimator says of each of some families of a level, checked. It is not asked about children that can hold
+    nobody, nor about an only one that can hold somebody.
 
     Raises:
         SolverError: it answers an array of another shape, or one that is negative, not finite, or does not sum to
             the parent.
     """
-    x, certificate, able = np.zeros((len(family), len(family.cell))), Certificate(), family.able
-    if family.parent is not None and able.sum() == 1:
-        x[able] = family.parent
-    elif len(family.cell) and able.any():
-        inner = family.some(able)
-        found, certificate = answer(estimator, inner)
-        x[able] = _of_shape(found, (len(inner), len(inner.cell)), family, estimator)
-    return Estimate(int(family.unit[0]), family.cell, family.parent, x, certificate)
+    able = [family.able for family in families]
+    asked = {
+        i: family.some(able[i])
+        for i, family in enumerate(families)
+        if len(family.cell) and able[i].sum() > (0 if family.parent is None else 1)
+    }
+    said = dict(zip(asked, estimator.estimates(list(asked.values())), strict=True))
+    out = []
+    for i, family in enumerate(families):
+        x, certificate = np.zeros((len(family), len(family.cell))), Certificate()
+        if i in said:
+            found, certificate = said[i]
+            x[able[i]] = _of_shape(found, (len(asked[i]), len(family.cell)), family, estimator)
+        elif family.parent is not None and able[i].any():
+            x[able[i]] = family.parent
+        out.append(Estimate(int(family.unit[0]), family.cell, family.parent, x, certificate))
+    return out
 
 
 def _of_shape(x: Array, shape: tuple[int, int], family: Family, estimator: Estimator) -> Array:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from das.engine import InProcess, Progress, Silent, in_order
 from das.errors import InfeasibleError, InputError
-from das.estimate.batch import estimated, families
+from das.estimate.batch import companies, estimated, families
 from das.estimate.collapse import Collapsed, collapse
 from das.estimate.estimator import Estimator
 from das.estimate.family import Family
@@ -173,16 +173,17 @@ def _tasks(
 def _solve(task: _Task) -> tuple[Histogram, Certificates]:
     chain = [task.schema.query(q) for q in task.chain]
     parts, worst, first = [], Certificates(), int(task.starts[0])
-    for family in families(task.source, task.schema, task.level, task.parents, task.starts, task.bounds, task.prior):
-        estimate = estimated(family, task.method)
-        a = estimate.start - first
-        below = _some(task.descendants, a, a + len(family))
-        margins = _margins(family) if task.margins else task.method.margins(family)
-        rounded, certificate = round_estimate(
-            estimate, family.bounds, chain, below, margins=margins, objective=task.objective
-        )
-        worst = worst.merge(Certificates(estimate.certificate, certificate))
-        parts.append(rounded)
+    every = families(task.source, task.schema, task.level, task.parents, task.starts, task.bounds, task.prior)
+    for company in companies(every):
+        for family, estimate in zip(company, estimated(company, task.method), strict=True):
+            a = estimate.start - first
+            below = _some(task.descendants, a, a + len(family))
+            margins = _margins(family) if task.margins else task.method.margins(family)
+            rounded, certificate = round_estimate(
+                estimate, family.bounds, chain, below, margins=margins, objective=task.objective
+            )
+            worst = worst.merge(Certificates(estimate.certificate, certificate))
+            parts.append(rounded)
     return Histogram.concatenate(parts), worst
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -32,6 +33,11 @@ class Estimator(Protocol):
         """
         ...
 
+    def estimates(self, families: Sequence[Family]) -> list[tuple[Array, Certificate]]:
+        """What it says of some families of one level, each by itself: one after the other, unless it can do better. No
+        answer may depend on which families are together."""
+        return [_with_certificate(self.estimate(family)) for family in families]
+
     def margins(self, family: Family) -> tuple[Margin, ...]:
         """The queries whose answers rounding keeps as near to the estimate as it can, beside its chain: none, unless it
         says so."""
@@ -44,7 +50,6 @@ class Estimator(Protocol):
         return self
 
 
-def answer(estimator: Estimator, family: Family) -> tuple[Array, Certificate]:
+def _with_certificate(said: Array | tuple[Array, Certificate]) -> tuple[Array, Certificate]:
     """What it says of a family, with a certificate of nothing where it gives none."""
-    said = estimator.estimate(family)
     return said if isinstance(said, tuple) else (said, Certificate())

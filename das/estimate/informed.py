@@ -13,21 +13,26 @@ There are three passes, so that non-negativity does not leak into what is known 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from das.estimate.estimator import Array, Estimator, answer
+from das.estimate.estimator import Array, Estimator
 from das.estimate.family import Family, NoisyAnswers
 from das.estimate.held import CellSums, HeldQuery, precise
 from das.estimate.information import Information, given_total, posterior
-from das.estimate.least_squares import LeastSquares, Targets, sum_to
+from das.estimate.least_squares import Asking, LeastSquares, Targets, sum_to
 from das.estimate.modes import Modes
+from das.estimate.together import LeastSquaresEstimator, Steps
 from das.model.query import Query
-from das.model.solution import Certificate
+from das.model.solution import Certificate, Solution
 from das.rounding import Margin
+from das.solve import ChildrenQP
+
+#: What a pass asks, and what a later one holds on to.
+_Carrying = Generator[ChildrenQP, Solution, list[tuple[Query, Array]]]
 
 #: How much of what is known of the total is taken out of the later passes, which hold the totals anyway: nearly
 #: all, or the solver would chase a stiff direction that the constraints have settled (Rhode Island's root then takes
@@ -41,7 +46,7 @@ _LARGE = 1 << 22
 
 
 @dataclass(frozen=True, eq=False)
-class Informed(Estimator):
+class Informed(LeastSquaresEstimator):
     """``information`` of the subtrees of units ``start, start + 1, ...`` of some levels, and the ``queries`` that are measured
     there; at others, the ``own`` measurements of each unit are all there is, and the estimator that takes them is asked."""
 
@@ -53,11 +58,14 @@ class Informed(Estimator):
     tolerance: float = 0.1
     accuracy: float = 1e-6
 
-    def estimate(self, family: Family) -> tuple[Array, Certificate]:
-        if family.level not in self.information:
-            return answer(self.own, family)
-        problem = LeastSquares(family, self.tolerance, self.accuracy)
-        return _solved(problem, self.modes, self._alone(family), self.queries[family.level]), problem.certificate
+    def estimates(self, families: Sequence[Family]) -> list[tuple[Array, Certificate]]:
+        known = not families or families[0].level in self.information
+        return super().estimates(families) if known else self.own.estimates(families)
+
+    def steps(self, family: Family) -> Steps:
+        problem = LeastSquares(family, self.tolerance)
+        x = yield from _solved(problem, self.modes, self._alone(family), self.queries[family.level])
+        return x, problem.certificate
 
     def margins(self, family: Family) -> tuple[Margin, ...]:
         """Those that are held: of an only child, which is its parent, none."""
@@ -81,21 +89,21 @@ class Informed(Estimator):
         return replace(self, information=here, queries={level: self.queries[level]}, start=start)
 
 
-def _solved(problem: LeastSquares, modes: Modes, alone: Information, queries: Sequence[Query]) -> Array:
+def _solved(problem: LeastSquares, modes: Modes, alone: Information, queries: Sequence[Query]) -> Asking:
     """The three passes. A known total is a constraint in each."""
     c, mu = posterior(modes, alone)
-    carried = _totals(problem, modes, c, mu)
-    carried += _margins(problem, modes, _held(problem.family, modes, c, queries), c, mu, carried)
+    carried = yield from _totals(problem, modes, c, mu)
+    carried += yield from _margins(problem, modes, _held(problem.family, modes, c, queries), c, mu, carried)
     gram, rhs = _objective(modes, alone, c, mu, problem.cell)
     group = problem.bounds.group[problem.cell]
-    return problem.solve(gram, rhs, problem.parent, group, problem.rows(problem.cell, carried))
+    return (yield from problem.solve(gram, rhs, problem.parent, group, problem.rows(problem.cell, carried)))
 
 
 def _held(family: Family, modes: Modes, c: Array, queries: Sequence[Query]) -> list[HeldQuery]:
     return precise(modes, queries, given_total(modes, c), _likely(family, modes), family.bounds.group)
 
 
-def _totals(problem: LeastSquares, modes: Modes, c: Array, mu: Array) -> list[tuple[Query, Array]]:
+def _totals(problem: LeastSquares, modes: Modes, c: Array, mu: Array) -> _Carrying:
     """What the first pass says, where the totals are not known."""
     total = modes.schema.query("total")
     if problem.bounds.total is not None:
@@ -103,7 +111,7 @@ def _totals(problem: LeastSquares, modes: Modes, c: Array, mu: Array) -> list[tu
     sums = mu.sum(axis=tuple(range(1, mu.ndim)))
     if problem.parent is None:  # the total is what everything below says it is
         return [(total, np.maximum(sums, problem.bounds.lower.sum(axis=1))[:, None])]
-    x = problem.one_pass([NoisyAnswers(total, sums[:, None], _variance_of_total(modes, c))], [])
+    x = yield from problem.one_pass([NoisyAnswers(total, sums[:, None], _variance_of_total(modes, c))], [])
     return [(total, sum_to(x, total.index[problem.cell], 1))]
 
 
@@ -117,7 +125,7 @@ def _likely(family: Family, modes: Modes) -> Array:
 
 def _margins(
     problem: LeastSquares, modes: Modes, held: Sequence[HeldQuery], c: Array, mu: Array, carried: Targets
-) -> list[tuple[Query, Array]]:
+) -> _Carrying:
     """What the second pass says: the problem on the sums of cells that the held queries tell apart."""
     if not held:
         return []
@@ -127,7 +135,7 @@ def _margins(
     parent = None if problem.parent is None else np.bincount(sum_of, weights=problem.parent)
     gram = _given(margin.covariance(c))
     rhs = (gram @ margin.mean(mu)[:, :, None])[:, at, 0]
-    y = problem.solve(gram[:, at[:, None], at[None, :]], rhs, parent, problem.bounds.group[one_cell],
+    y = yield from problem.solve(gram[:, at[:, None], at[None, :]], rhs, parent, problem.bounds.group[one_cell],
                       problem.rows(one_cell, carried))  # fmt: skip
     answers = [(h, sum_to(y, h.query.index[one_cell], h.query.answers)) for h in held]
     return [(h.query, np.where(h.by[:, None], a, np.nan)) for h, a in answers]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,14 +13,17 @@ from das.errors import InputError
 from das.estimate.family import Family, NoisyAnswers
 from das.estimate.prior import add_prior
 from das.model.query import Query
-from das.model.solution import Certificate
-from das.solve import FEASIBLE, Kinds, Partitions, children_qp
+from das.model.solution import Certificate, Solution
+from das.solve import FEASIBLE, ChildrenQP, Kinds, Partitions
 
 Array = NDArray[np.float64]
 #: Of some queries, answers that a later pass holds on to, ``(children, answers)``: NaN where a child does not.
 Targets = Sequence[tuple[Query, Array]]
 #: One query on the variables at hand: the answer of each, ``(m,)``; values ``(children, answers)``; variance ``(children,)``.
 Indexed = tuple[NDArray[np.intp], NDArray[Any], Array]
+
+#: What is asked of the solver, one problem after the other, each answered by its solution; and the counts in the end.
+Asking = Generator[ChildrenQP, Solution, Array]
 
 #: Noise of less variance is no noise: an integer answer is then right but once in a hundred. Weighing it
 #: more would change nothing but the conditioning (at rho = 1000 variances of 1e-21 occur).
@@ -53,17 +56,19 @@ class Rows:
 @dataclass
 class LeastSquares:
     """The problem of one family, solved in passes that each hold on to the answers of the ones before, within
-    ``tolerance``; to a relative duality gap of ``accuracy``. ``certificate`` grows with each solve."""
+    ``tolerance``. ``certificate`` grows with each solve.
+
+    Nothing is solved here: what is to be is asked for, so that many families can be solved together
+    (:mod:`das.estimate.together`)."""
 
     family: Family
     tolerance: float = 0.1
-    accuracy: float = 1e-6
     certificate: Certificate = field(default_factory=Certificate)
 
     def __post_init__(self) -> None:
         self.cell, self.parent, self.bounds = self.family.cell, self.family.parent, self.family.bounds
 
-    def passes(self, passes: Sequence[Sequence[str]]) -> Array:
+    def passes(self, passes: Sequence[Sequence[str]]) -> Asking:
         """The counts after the last of the passes, each of which names its queries; what is assumed of the family beside its
         measurements comes with the last."""
         carried: list[tuple[Query, Array]] = []
@@ -72,11 +77,11 @@ class LeastSquares:
             last = names is passes[-1]
             if not last and self.bounds.total is not None and tuple(names) == ("total",):
                 continue  # known exactly: nothing to estimate
-            x = self.one_pass(answers, carried, last=last)
+            x = yield from self.one_pass(answers, carried, last=last)
             carried += [(a.query, sum_to(x, a.query.index[self.cell], a.query.answers)) for a in answers]
         return x
 
-    def one_pass(self, answers: Sequence[NoisyAnswers], carried: Targets, *, last: bool = False) -> Array:
+    def one_pass(self, answers: Sequence[NoisyAnswers], carried: Targets, *, last: bool = False) -> Asking:
         """One pass: over the cells or, where its queries, the earlier ones and the dwelling groups do not tell all cells
         apart, over those that they do (*atoms*). An atom's count is then shared out as the parent's is, at the root
         evenly, which changes none of its answers."""
@@ -93,7 +98,7 @@ class LeastSquares:
                 raise InputError("its last pass does not tell all cells apart", where=f"passes of level {self.family.level!r}",
                                  remedy="put 'detailed' into it, or do without a prior")  # fmt: skip
             equations = add_prior(self.family.prior, self.family, *equations)
-        y = self.solve(*equations, parent, group, self.rows(one_cell, carried))
+        y = yield from self.solve(*equations, parent, group, self.rows(one_cell, carried))
         if len(first) == len(self.cell):
             return y[:, atom]
         share = np.ones(len(self.cell)) if self.parent is None else self.parent
@@ -151,7 +156,7 @@ class LeastSquares:
         parent: NDArray[Any] | None,
         group: NDArray[np.intp],
         rows: Rows,
-    ) -> Array:
+    ) -> Asking:
         """The solution over variables with the dwelling groups ``group``, within reach.
 
         There may be hundreds of subsets, of which hardly any binds: rows are added for those alone that the solution
@@ -163,7 +168,7 @@ class LeastSquares:
         while True:
             every = self._with_reach(exceeded, group, rows)
             some = bool(every.sums)
-            solution = children_qp(
+            solution = yield ChildrenQP(
                 gram,
                 rhs,
                 None if parent is None else parent.astype(float),
@@ -173,7 +178,6 @@ class LeastSquares:
                 support=None if support.all() else support,
                 parts=None if joint is None else joint.part,
                 totals=None if joint is None else joint.total,
-                tol=self.accuracy,
             )
             more = self._exceeded(solution.x.astype(float), group, exceeded)
             if not len(more):

@@ -26,18 +26,17 @@ from dataclasses import dataclass
 import numpy as np
 
 from das.errors import InputError
-from das.estimate.estimator import Array, Estimator
 from das.estimate.family import Family
 from das.estimate.least_squares import LeastSquares
+from das.estimate.together import LeastSquaresEstimator, Steps
 from das.model.measurement import MeasurementSource
 from das.model.passes import by_rule
 from das.model.schema import Schema
-from das.model.solution import Certificate
 from das.model.spine import Spine
 
 
 @dataclass(frozen=True)
-class Passes(Estimator):
+class Passes(LeastSquaresEstimator):
     """The queries of each level, pass by pass. ``tolerance`` is how far from an earlier pass a later one may end, in
     persons; ``accuracy`` the relative duality gap of each solve."""
 
@@ -59,13 +58,14 @@ class Passes(Estimator):
             passes[level] = by_rule(measured, root=level == spine.levels[0])
         return Passes(passes, tolerance)
 
-    def estimate(self, family: Family) -> tuple[Array, Certificate]:
+    def steps(self, family: Family) -> Steps:
         passes = self._of(family)
         if not any(passes):
             raise InputError("there is no query to estimate it by", where=f"passes of level {family.level!r}",
                              remedy="measure a query at every level that is estimated by its own measurements")  # fmt: skip
-        problem = LeastSquares(family, self.tolerance, self.accuracy)
-        return problem.passes(passes), problem.certificate
+        problem = LeastSquares(family, self.tolerance)
+        x = yield from problem.passes(passes)
+        return x, problem.certificate
 
     def _of(self, family: Family) -> tuple[tuple[str, ...], ...]:
         """Those of the level. Queries that only children below it were asked alone come with the last pass; or, where all of

@@ -17,7 +17,7 @@ from das.engine import InProcess
 from das.estimate import spreads
 from das.estimate.collapse import collapse
 from das.estimate.descent import topdown
-from das.estimate.estimator import Estimator, answer
+from das.estimate.estimator import Estimator
 from das.estimate.family import Family
 from das.estimate.information import Information, Unbiased
 from das.estimate.pooled import Estate, Pooled
@@ -56,9 +56,13 @@ class Noted(Estimator):
     notes: list[str] = field(default_factory=list)
 
     def estimate(self, family: Family) -> tuple[NDArray[np.float64], Certificate]:
-        x, certificate = answer(self.inner, family)
-        self.notes.append(sha256(x.tobytes() + family.cell.tobytes()).hexdigest())
-        return x, certificate
+        return self.estimates([family])[0]
+
+    def estimates(self, families: Sequence[Family]) -> list[tuple[NDArray[np.float64], Certificate]]:
+        said = self.inner.estimates(families)
+        for family, (x, _) in zip(families, said, strict=True):
+            self.notes.append(sha256(x.tobytes() + family.cell.tobytes()).hexdigest())
+        return said
 
     def margins(self, family: Family) -> tuple[Margin, ...]:
         return self.inner.margins(family)

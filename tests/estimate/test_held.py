@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from das.estimate.batch import families
 from das.estimate.collapse import collapse
 from das.estimate.descent import full_information
-from das.estimate.estimator import answer
 from das.estimate.family import Family
 from das.estimate.held import MOST, PRECISE, CellSums, precise
 from das.estimate.information import Information, given_total, posterior
@@ -171,11 +170,11 @@ class Told:
         return Told(known.modes, known.information["C"], method, family)
 
     def estimated(self) -> Array:
-        return answer(self.method, self.family)[0]
+        return self.method.estimate(self.family)[0]
 
     def two_passes(self) -> Array:
         """The estimate with nothing held but the totals."""
-        return answer(replace(self.method, queries={"C": ()}), self.family)[0]
+        return replace(self.method, queries={"C": ()}).estimate(self.family)[0]
 
     def by_hand(self, *names: str, blind: int | None = None) -> Array:
         """The estimate with ``names`` held, but not by child ``blind``: dense matrices, every bound a row, Clarabel."""
@@ -240,7 +239,7 @@ def test_the_passes_are_those_of_dense_matrices(
     for seed in range(3):
         world = patchy(seed, schema)
         told = Told.of(world, variance, total)
-        x, certificate = answer(told.method, told.family)
+        x, certificate = told.method.estimate(told.family)
         assert certificate.solves == (3 if total is None else 2)
         assert np.abs(x - told.by_hand(*names)).max() < 0.02
         apart = max(apart, np.abs(x - told.two_passes()).max())
@@ -261,7 +260,7 @@ def test_a_child_that_is_not_asked_does_not_hold() -> None:
 def test_without_a_precise_margin_there_are_two_passes() -> None:
     world = patchy(1, SMALL)
     told = Told.of(world, {**VARIANCE, "home": 900.0, "age": 900.0})
-    x, certificate = answer(told.method, told.family)
+    x, certificate = told.method.estimate(told.family)
     assert certificate.solves == 2
     assert np.array_equal(x, told.two_passes())
 

@@ -35,7 +35,7 @@ def test_a_root_without_a_known_total_keeps_the_unbiased_one(seed: int) -> None:
     value, error = next((v, e) for level, q, v, e in known.unbiased() if (level, q.name) == ("L0", "total"))
     (root,) = families(source, PL94, "L0", None, spine.children("L0"), bounds["L0"].dense())
     method = known.estimator(passes(spine, [["total"], QUERIES[1:]]))
-    x = estimated(root, method.part("L0", 0, 1)).x.sum()
+    x = estimated([root], method.part("L0", 0, 1))[0].x.sum()
     assert abs(x - value[0, 0]) < 0.2
     assert abs(x - world.truth["L0"].totals()[0]) < 6 * error[0, 0] + 0.2
 

@@ -261,7 +261,7 @@ def test_a_family_with_an_only_childs_parent_in_it_is_its_least_squares() -> Non
     passes = Passes({"L1": (("total", "detailed"),), "L2": (("home", "detailed"),)}, accuracy=1e-9)
     found = family(Pooled.of(source, spine, free(w), SMALL), w, "L1")
     assert found.inherited == ("home",)
-    x = estimated(found, passes).x
+    x = estimated([found], passes)[0].x
     cell = found.cell
     grams, rhs = np.zeros((3, SMALL.cells, SMALL.cells)), np.zeros((3, SMALL.cells))
     whole = {key: (m.values, m.variance) for key, m in source.held.items()}
@@ -271,7 +271,7 @@ def test_a_family_with_an_only_childs_parent_in_it_is_its_least_squares() -> Non
     best = clarabel_qp(Problem(grams[:, cell][:, :, cell], rhs[:, cell], parent))
     assert best is not None
     assert np.abs(x - best).max() < 0.01
-    alone = estimated(family(source, w, "L1"), passes).x
+    alone = estimated([family(source, w, "L1")], passes)[0].x
     assert np.abs(x - alone).max() > 0.1
 
 
@@ -289,8 +289,8 @@ def test_a_total_that_the_only_child_has_first_the_root_has_first() -> None:
     root = family(Pooled.of(memory(held), spine, free(w), SMALL), w, "L0")
     assert root.inherited == ("total",)
     one, both = (("detailed",),), (("total",), ("detailed",))
-    first = estimated(root, Passes({"L0": one, "L1": both})).x.sum()
-    together = estimated(root, Passes({"L0": one, "L1": (("total", "detailed"),)})).x.sum()
+    first = estimated([root], Passes({"L0": one, "L1": both}))[0].x.sum()
+    together = estimated([root], Passes({"L0": one, "L1": (("total", "detailed"),)}))[0].x.sum()
     assert abs(first - true) < 0.11
     assert together > true + 1
 

@@ -42,7 +42,7 @@ def estimates(
 ) -> list[Estimate]:
     """Of the families of a level, given what was published of their parents."""
     starts = world.spine.children(level)
-    return [estimated(f, method) for f in families(source, world.schema, level, parents, starts, bounds)]
+    return estimated(list(families(source, world.schema, level, parents, starts, bounds)), method)
 
 
 def children(world: World, source: Measurements, method: Passes, bounds: Bounds) -> np.ndarray:
