@@ -166,13 +166,14 @@ class Spine(Frozen):
         return self._starts[self.index(level)]
 
     @cached_property
-    def _sorted(self) -> tuple[NDArray[np.int64], ...]:
-        return tuple(map(_order, self.codes))
+    def orders(self) -> tuple[NDArray[np.int64] | None, ...]:
+        """What sorts the codes of each level (:func:`order_of`)."""
+        return tuple(map(order_of, self.codes))
 
     def find(self, level: str, codes: ArrayLike) -> NDArray[np.int64]:
         """The unit number of each code at ``level``, -1 where there is no such unit."""
         depth = self.index(level)
-        return places(self.codes[depth], encoded(codes), self._sorted[depth])
+        return sorted_places(self.codes[depth], self.orders[depth], encoded(codes))
 
     def up(self, level: str, to: str) -> NDArray[np.int64]:
         """For each unit of ``level`` the number of its ancestor at level ``to`` (itself if they are the same)."""
@@ -270,23 +271,28 @@ class Spine(Frozen):
             yield begin, int(starts[-1])
 
 
-def places(known: Codes, codes: Codes, order: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
-    """The place of each code among those that are ``known``, -1 where it is none of them. ``order`` sorts these.
+def places(known: Codes, codes: Codes) -> NDArray[np.int64]:
+    """The place of each code among those that are ``known``, -1 where it is none of them."""
+    return sorted_places(known, order_of(known), codes)
 
-    A run of them in their order, as files have it, is known at a glance.
-    """
-    order = _order(known) if order is None else order
+
+def order_of(codes: Codes) -> NDArray[np.int64] | None:
+    """What sorts some codes; ``None`` where they increase."""
+    return None if _increasing(codes) else np.argsort(codes, kind="stable")
+
+
+def sorted_places(known: Codes, order: NDArray[np.int64] | None, codes: Codes) -> NDArray[np.int64]:
+    """:func:`places` among codes of which the order is known. A run of them in their order, as files have it, is found at a
+    glance, whatever their number."""
     if not len(codes):
         return np.zeros(0, dtype=np.int64)
-    first = order[min(int(np.searchsorted(known, codes[0], sorter=order)), len(known) - 1)]
+    first = min(int(np.searchsorted(known, codes[0], sorter=order)), len(known) - 1)
+    first = first if order is None else int(order[first])
     if np.array_equal(known[first : first + len(codes)], codes):
         return np.arange(first, first + len(codes))
-    at = order[np.minimum(np.searchsorted(known, codes, sorter=order), len(known) - 1)]
+    at = np.minimum(np.searchsorted(known, codes, sorter=order), len(known) - 1)
+    at = at if order is None else order[at]
     return np.where(known[at] == codes, at, -1)
-
-
-def _order(codes: Codes) -> NDArray[np.int64]:
-    return np.arange(len(codes)) if _increasing(codes) else np.argsort(codes, kind="stable")
 
 
 def _increasing(codes: Codes) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +26,7 @@ from das.files.parquet import batches, opened, readable
 from das.files.parquet import columns as _columns
 from das.model.codes import Codes, text
 from das.model.measurement import Measurement
-from das.model.spine import Spine, places
+from das.model.spine import Spine, order_of, sorted_places
 
 
 class NmfReader:
@@ -60,8 +61,9 @@ class NmfReader:
         files = held.of_units(start, stop)
         first = min([start, *(f.first for f in files)])
         last = max([stop, *(f.last + 1 for f in files)])
-        codes = self.spine.codes[self.spine.index(level)][first:last]
-        return NmfPart(self.root, level, first, codes, held.measured[first:last], held.answers, files)
+        depth = self.spine.index(level)
+        codes, increase = self.spine.codes[depth][first:last], self.spine.orders[depth] is None
+        return NmfPart(self.root, level, first, codes, increase, held.measured[first:last], held.answers, files)
 
     def constraints(self, level: str) -> dict[str, tuple[str, NDArray[np.int64]]]:
         """Constraint rows of a level: name -> (sign, bounds of shape (units, answers))."""
@@ -179,15 +181,21 @@ class _File:
 @dataclass(frozen=True, eq=False)
 class NmfPart:
     """Some units of one level, for a task: ``files`` that hold them, ``codes`` of units ``first : first + len(codes)``
-    of the level, all that the files have, and which of these are ``measured``; the number of ``answers`` to each query."""
+    of the level, all that the files have, whether these are known to ``increase``, and which of them are ``measured``; the number
+    of ``answers`` to each query."""
 
     root: Path
     level: str
     first: int
     codes: Codes
+    increase: bool
     measured: NDArray[np.bool_]
     answers: Mapping[str, int]
     files: tuple[_File, ...]
+
+    @cached_property
+    def _order(self) -> NDArray[np.int64] | None:
+        return None if self.increase else order_of(self.codes)
 
     def queries(self, level: str) -> tuple[str, ...]:
         self._check(level)
@@ -238,7 +246,8 @@ class NmfPart:
 
     def _load(self, path: Path, group: int) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
         table = _columns(path, ["geocode", "value", "variance"], group)
-        unit = self.first + _known(table["geocode"], lambda codes: places(self.codes, codes), self.level, path)
+        unit = self.first + _known(table["geocode"], lambda codes: sorted_places(self.codes, self._order, codes), self.level,
+                                   path)  # fmt: skip
         return unit, _matrix(table["value"], path), table["variance"].to_numpy().astype(np.float64)
 
 
