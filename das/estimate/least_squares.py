@@ -78,8 +78,10 @@ class LeastSquares:
             if not last and self.bounds.total is not None and tuple(names) == ("total",):
                 continue  # known exactly: nothing to estimate
             x = yield from self.one_pass(answers, carried, last=last)
+            if last:
+                return x
             carried += [(a.query, sum_to(x, a.query.index[self.cell], a.query.answers)) for a in answers]
-        return x
+        raise ValueError("there is no pass")
 
     def one_pass(self, answers: Sequence[NoisyAnswers], carried: Targets, *, last: bool = False) -> Asking:
         """One pass: over the cells or, where its queries, the earlier ones and the dwelling groups do not tell all cells
@@ -106,6 +108,8 @@ class LeastSquares:
 
     def _atoms(self, queries: Sequence[Query]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         """The atom of each cell, and the first cell of each atom; in the order of the cells where all are apart."""
+        if any(q.answers == len(q.index) for q in queries):
+            return np.arange(len(self.cell)), np.arange(len(self.cell))
         key = self.bounds.group[self.cell].astype(np.int64)
         for q in queries:
             key = np.unique(key * q.answers + q.index[self.cell], return_inverse=True)[1]
@@ -211,13 +215,14 @@ def normal_equations(measured: Sequence[Indexed]) -> tuple[Array | Partitions | 
     """
     units, cells = len(measured[0][1]), len(measured[0][0])
     weights = np.array([1.0 / np.maximum(v, LEAST_VARIANCE) for _, _, v in measured])
+    kinds, kind = _kinds(weights)
     least = weights.min(axis=1, keepdims=True)
-    if len(np.unique(weights, axis=1).T) * cells**2 > _LARGE and least.any():
+    if kinds.shape[1] * cells**2 > _LARGE and least.any():
         weights = np.broadcast_to(least, weights.shape)
+        kinds, kind = _kinds(weights)
     rhs = np.zeros((units, cells))
     for (index, values, _), weight in zip(measured, weights, strict=True):
         rhs += weight[:, None] * values[:, index]
-    kinds, kind = np.unique(weights, axis=1, return_inverse=True)
     if kinds.shape[1] == units > 1:
         kinds = weights
     if kinds.shape[1] == 1 and cells > MANY:
@@ -229,7 +234,15 @@ def normal_equations(measured: Sequence[Indexed]) -> tuple[Array | Partitions | 
         gram += weight[:, None, None] * (index[:, None] == index[None, :])
     if len(gram) == 1:
         return gram[0], rhs
-    return Kinds(gram, kind.ravel()) if len(gram) < units else gram, rhs
+    return Kinds(gram, kind) if len(gram) < units else gram, rhs
+
+
+def _kinds(weights: Array) -> tuple[Array, NDArray[np.intp]]:
+    """The columns of ``weights`` ``(queries, units)`` that there are, and which of them is each unit's."""
+    if (weights == weights[:, :1]).all():
+        return weights[:, :1], np.zeros(weights.shape[1], dtype=np.intp)
+    kinds, kind = np.unique(weights, axis=1, return_inverse=True)
+    return kinds, kind.ravel()
 
 
 def sum_to(x: Array, index: NDArray[np.intp], answers: int) -> Array:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from das.solve.curvature import inverse
 from das.solve.layout import Arrangement, Array, BlockDiagonal, Index, Mask, added
 from das.solve.partitions import Partitions, PartitionsCurvature
 from das.solve.parts import Parts
@@ -134,7 +135,7 @@ class Company:
             g, rows, these = self.gram.stacks[r][some], self.rows.stacks[r][some], here[some]
             g = g + weight[these, None, None] * (rows.swapaxes(1, 2) @ rows)
             g += diagonal[these, None, None] * np.eye(g.shape[1])
-            new = np.asarray(np.linalg.inv(g), dtype=np.float64)
+            new = inverse(g)
             if isinstance(old, BlockDiagonal):
                 old.stacks[r][some] = new
             stacks.append(new)
@@ -149,7 +150,7 @@ class Company:
             [np.empty_like(m) for m in matrix.stacks], [1] * len(matrix.stacks))  # fmt: skip
         for i, places in enumerate(self.layout.places):
             if moved is None or moved[i]:
-                whole = np.linalg.inv(sum(matrix.width[r] * matrix.stacks[r][k] for r, k in places))
+                whole = inverse(np.sum([matrix.width[r] * matrix.stacks[r][k] for r, k in places], axis=0)[None])[0]
                 for r, k in places:
                     out.stacks[r][k] = matrix.stacks[r][k] @ whole
         return out

@@ -4,12 +4,26 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg.lapack import dpotrf, dpotri
 
 from das.solve.kinds import Kinds
 
 Array = NDArray[np.float64]
 
+_SMALL = 64  #: cells of matrices that are inverted by a stack at once
 _SINGULAR = 1e-11  # eigenvalues below this part of the largest count as zero
+
+
+def inverse(matrices: Array) -> Array:
+    """Of positive definite matrices, ``(matrices, n, n)``; large ones by their Cholesky factors."""
+    if matrices.shape[1] <= _SMALL:
+        return np.asarray(np.linalg.inv(matrices), dtype=np.float64)
+    out = np.empty_like(matrices)
+    for each, found in zip(matrices, out, strict=True):
+        factor, refused = dpotrf(each.T, lower=True, clean=False)
+        half = dpotri(factor, lower=True, overwrite_c=True)[0]
+        found[:] = np.linalg.inv(each) if refused else np.tril(half) + np.tril(half, -1).T
+    return out
 
 
 class Curvature:
@@ -29,7 +43,7 @@ class Curvature:
         self.diagonal = np.diagonal(self.gram, axis1=1, axis2=2)
         self.null: Array | None = None
         if (pivots := self._pivots()) is not None:
-            self.inverse = np.asarray(np.linalg.inv(self.gram), dtype=float)
+            self.inverse = inverse(self.gram)
             self.typical = float(np.exp(2 * np.log(pivots).mean())) if pivots.size else 1.0
             return
         value, vector = np.linalg.eigh(self.gram)
