@@ -69,8 +69,8 @@ def round_estimate(
 
     solution = priced(rounded_at, estimate.x, estimate.cell, crossing, few=few)
     unit, position = np.nonzero(solution.x)
-    counts = solution.x[unit, position].astype(np.int64)
-    rounded = Histogram.of(len(estimate.x), cells, unit, estimate.cell[position], counts)
+    ends = np.searchsorted(unit, np.arange(len(estimate.x) + 1))
+    rounded = Histogram(cells, ends, estimate.cell[position], solution.x[unit, position].astype(np.int64))
     # A rounding has no duality gap to report, and its distance to x is no violation.
     certificate = Certificate(solves=1, widened=Certificate().add(solution).widened)
     return rounded, certificate
@@ -91,7 +91,7 @@ def _nested(
             nested.append(m.query)
         else:
             crossing.append(m)
-    return sorted(nested, key=lambda q: -len(np.unique(q.index[cell]))), crossing
+    return sorted(nested, key=lambda q: -np.count_nonzero(np.bincount(q.index[cell]))), crossing
 
 
 def _links(cell: NDArray[np.int64], bounds: Bounds, chain: Sequence[Query], *, with_total: bool) -> list[Link]:
@@ -108,5 +108,6 @@ def _links(cell: NDArray[np.int64], bounds: Bounds, chain: Sequence[Query], *, w
 
 def _coarsens(fine: NDArray[np.intp], coarse: NDArray[np.intp]) -> bool:
     """True if ``coarse`` is constant on the groups of ``fine``."""
-    pairs = np.unique(np.stack([fine, coarse]), axis=1).shape[1]
-    return pairs == len(np.unique(fine))
+    one_of = np.zeros(int(fine.max(initial=0)) + 1, dtype=np.intp)
+    one_of[fine] = coarse
+    return np.array_equal(one_of[fine], coarse)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ class Link:
     upper: Ints | None = None
     weight: float = 1.0
 
-    @property
+    @cached_property
     def groups(self) -> int:
         return int(self.group.max(initial=0)) + 1 if self.upper is None else self.upper.shape[1]
 

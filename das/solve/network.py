@@ -123,14 +123,10 @@ class _Network:
         if (self.supply < 0).any():
             return None
         child, cell = self._leaves()
-        node = len(self.supply)
-        last = len(self.links) - 1
-        for j, link in enumerate(self.links):
-            if j == last and self.drains is not None:
-                break
-            if not self._link(node, link, None if j == last else self.links[j + 1]):
-                return None
-            node += self.children * link.groups
+        links = self.links if self.drains is None else self.links[:-1]
+        node = len(self.supply) + self.children * sum(link.groups for link in links)
+        if not self._chain(links):
+            return None
         demand, extra = int(self.supply.sum()), np.zeros(0, dtype=np.int64)
         sink = node
         if len(self.parts):
@@ -181,42 +177,45 @@ class _Network:
                 out &= link.upper[:, link.group] > 0
         return out
 
-    def _link(self, node: int, link: Link, after: Link | None) -> bool:
-        """Arcs from a link's groups to those of the next, or to the sink. False if its bounds cannot hold."""
-        held = link.sums(self.base)
-        upper = np.full(held.shape, _MANY) if link.upper is None else link.upper - held
-        lower = np.zeros_like(upper) if link.lower is None else np.maximum(link.lower - held, 0)
+    def _chain(self, links: Sequence[Link]) -> bool:
+        """Arcs from each link's groups to those of the next, or to the sink. False if its bounds cannot hold."""
+        node, found = len(self.supply), []
+        for j, link in enumerate(links):
+            held = link.sums(self.base)
+            upper = np.full(held.shape, _MANY) if link.upper is None else link.upper - held
+            lower = np.zeros_like(upper) if link.lower is None else np.maximum(link.lower - held, 0)
+            there = np.full(held.shape, node + held.size)
+            if j + 1 < len(self.links):
+                after = self.links[j + 1]
+                there += np.arange(self.children)[:, None] * after.groups + link.home(after)[None, :]
+            else:  # a child flows into its part or, in none, into the sink that follows them
+                there += np.where(self.parts.bound, self.parts.part, len(self.parts))[:, None]
+            slope = np.full(held.shape, link.weight * _UNIT)
+            found.append((np.full(held.shape, j), there, self.aim(link.sums(self.rest)), slope, lower, upper))
+            node += held.size
+        link_of, head, target, slope, lower, upper = (
+            np.concatenate([a.ravel() for a in each]) for each in zip(*found, strict=True)
+        )
         if (upper < lower).any():
             return False
-        here = node + np.arange(held.size).reshape(held.shape)
-        there = np.full_like(here, node + held.size)
-        if after is not None:
-            there += np.arange(self.children)[:, None] * after.groups + link.home(after)[None, :]
-        else:  # a child flows into its part or, in none, into the sink that follows them
-            there += np.where(self.parts.bound, self.parts.part, len(self.parts))[:, None]
-        self._convex(
-            here.ravel(),
-            there.ravel(),
-            self.aim(link.sums(self.rest)).ravel(),
-            link.weight,
-            lower.ravel(),
-            upper.ravel(),
-        )
+        self._convex(link_of, head, target, slope, lower, upper)
         return True
 
-    def _convex(self, tail: Ints, head: Ints, target: Array, weight: float, lower: Ints, upper: Ints) -> None:
-        """Arcs whose flow s costs ``weight * |s - target|``, with lower <= s <= upper (lower by force)."""
+    def _convex(self, link: Ints, head: Ints, target: Array, slope: Array, lower: Ints, upper: Ints) -> None:
+        """From each node of the links an arc whose flow s costs ``slope * |s - target|``, with lower <= s <= upper (lower by
+        force)."""
         base = np.floor(target).astype(np.int64)
-        slope = weight * _UNIT
-        begin = np.zeros_like(base)
         # the units 1..base have slope -1, unit base + 1 has 1 - 2f, and those beyond have +1
-        for end, cost in ((base, np.full(len(base), -slope)), (base + 1, slope * (1 - 2 * (target - base))),
-                          (upper, np.full(len(base), slope))):  # fmt: skip
-            end = np.maximum(np.minimum(end, upper), begin)
-            forced = np.clip(np.minimum(end, lower) - begin, 0, None)
-            self.flow.some(tail, head, forced, cost - FORCE)
-            self.flow.some(tail, head, end - begin - forced, cost)
-            begin = end
+        cost = np.stack([-slope, slope * (1 - 2 * (target - base)), slope])
+        end = np.maximum.accumulate(np.maximum(np.minimum(np.stack([base, base + 1, upper]), upper), 0))
+        begin = np.concatenate([np.zeros_like(end[:1]), end[:-1]])
+        forced = np.maximum(np.minimum(end, lower) - begin, 0)
+        capacity = np.stack([forced, end - begin - forced], axis=1).reshape(6, -1)
+        costs = np.stack([cost - FORCE, cost], axis=1).reshape(6, -1)
+        kind, node = np.nonzero(capacity)
+        order = np.argsort(link[node], kind="stable")  # link by link
+        kind, node = kind[order], node[order]
+        self.flow.add(len(self.supply) + node, head[node], capacity[kind, node], costs[kind, node])
 
     def _join(self, node: int) -> bool:
         """Parts into the sink, each exactly its total. False if the floors are more than that."""
