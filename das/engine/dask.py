@@ -59,7 +59,8 @@ class DaskEngine:
     def __init__(self, scheduler: str, tls: Path | None = None, *, patience: float = PATIENCE) -> None:
         self.scheduler, self.tls, self.patience = scheduler, tls, patience
         self._client: Any = None
-        self._stained = False
+        #: Whether workers may have the truth in their memory: who knows what they did for a main process that was killed?
+        self._stained = True
 
     def __enter__(self) -> DaskEngine:
         try:

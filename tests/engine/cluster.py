@@ -69,9 +69,7 @@ def recorded() -> Iterator[list[bytes]]:
 
 def places(cluster: Any, choice: EngineChoice, frames: Sequence[bytes], printed: Any) -> dict[str, bytes]:
     """All that was told where it need not be: on the wire, in logs, those that went to the terminal too, and in folders of workers."""
-    with opened(choice) as engine:
-        assert isinstance(engine, DaskEngine)
-        client = engine._client
+    with _client(choice) as client:
         client.wait_for_workers(len(cluster.workers), timeout=30)
         logs = [
             str(client.get_worker_logs()).encode(),
@@ -89,10 +87,17 @@ def places(cluster: Any, choice: EngineChoice, frames: Sequence[bytes], printed:
 
 def betray(choice: EngineChoice, counts: NDArray[np.int64]) -> None:
     """Tell counts of the truth on purpose: send them, log the largest, leave them in the folders of workers."""
+    with _client(choice) as client:
+        client.submit(np.sort, counts).result()
+        client.run(_folder, counts)
+
+
+@contextmanager
+def _client(choice: EngineChoice) -> Iterator[Any]:
     with opened(choice) as engine:
         assert isinstance(engine, DaskEngine)
-        engine._client.submit(np.sort, counts).result()
-        engine._client.run(_folder, counts)
+        engine._stained = False  # nothing is started anew, with its log and its folder
+        yield engine._client
 
 
 def _folder(counts: NDArray[np.int64] | None, dask_worker: Any) -> str:

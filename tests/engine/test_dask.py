@@ -10,6 +10,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -51,8 +52,9 @@ def engine(cluster: Any, tls: Path) -> Iterator[DaskEngine]:
     with opened(EngineChoice("dask", scheduler=cluster.scheduler_address, tls=tls)) as found:
         assert isinstance(found, DaskEngine)
         found._client.wait_for_workers(2, timeout=30)  # a test before may have killed one
+        found._stained = False  # to start workers anew takes a second; three tests have it
         yield found
-        found._stained = False  # to start workers anew takes a second; two tests have it
+        found._stained = False
 
 
 def times(run: Path) -> Counter[str]:
@@ -101,6 +103,18 @@ def test_workers_that_saw_the_truth_begin_anew_when_the_run_ends(cluster: Any, t
         perform(engine, core_limit, tasks(tmp_path, "a"), Told(), confidential=True)
     assert Board(tmp_path).answers("dummy") == {"a": {"soft": 0}}
     assert workers(cluster)["marked0"] != before
+
+
+def test_a_run_that_goes_on_begins_with_workers_that_have_seen_nothing(cluster: Any, tls: Path, tmp_path: Path) -> None:
+    """Its main process ended before it could start them anew."""
+    before = workers(cluster)["marked0"]
+    with suppress(KeyboardInterrupt), DaskEngine(cluster.scheduler_address, tls) as engine:
+        perform(engine, brief, tasks(tmp_path, "a", "measure"), Told(), confidential=True)
+        raise KeyboardInterrupt
+    assert workers(cluster)["marked0"] == before
+    with DaskEngine(cluster.scheduler_address, tls) as engine:
+        found = perform(engine, count, tasks(tmp_path, "abcd", "estimate"), Told())
+    assert before not in {a["pid"] for a in found.values()} | set(workers(cluster).values())
 
 
 def test_without_a_nanny_the_run_stops_before_anything_else_is_done(
