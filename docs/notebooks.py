@@ -12,10 +12,14 @@ import hashlib
 import io
 import json
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import nbformat
+from jupyter_client.manager import AsyncKernelManager
+from jupyter_client.utils import run_sync
 from nbclient import NotebookClient
 from PIL import Image
 
@@ -27,12 +31,32 @@ def paths() -> list[Path]:
     return sorted(FOLDER.glob("*.ipynb"))
 
 
-def executed(path: Path) -> Any:
-    """The notebook after a run from top to bottom in a kernel of its own."""
+@contextmanager
+def kernel() -> Iterator[AsyncKernelManager]:
+    """One for several notebooks, in their folder: loading what they import takes longer than most of what they do."""
+    manager = AsyncKernelManager(kernel_name="python3")
+    run_sync(manager.start_kernel)(cwd=str(FOLDER))
+    try:
+        yield manager
+    finally:
+        run_sync(manager.shutdown_kernel)(now=True)
+
+
+def executed(path: Path, manager: AsyncKernelManager | None = None) -> Any:
+    """The notebook after a run from top to bottom in a kernel of its own; or in one of several, from which the names of
+    others are removed first."""
     notebook = nbformat.read(path, as_version=4)
+    first = [nbformat.v4.new_code_cell("%reset -f")] if manager else []
+    notebook.cells[:0] = first
     where = {"metadata": {"path": str(path.parent)}}
-    client = NotebookClient(notebook, timeout=300, record_timing=False, coalesce_streams=True, resources=where)
-    return client.execute()
+    client = NotebookClient(
+        notebook, km=manager, timeout=300, record_timing=False, coalesce_streams=True, resources=where
+    )
+    client.execute()
+    if manager:
+        client.kc.stop_channels()  # which it leaves, with a kernel that is not its own
+    del notebook.cells[: len(first)]
+    return notebook
 
 
 def digest(notebook: Any) -> str:

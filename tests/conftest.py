@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,6 +22,11 @@ ROOT = Path(__file__).resolve().parents[1]
 # Times differ between machines, so no test has a deadline; in CI the same examples are tried every time.
 settings.register_profile("das", deadline=None, derandomize=bool(os.environ.get("CI")))
 settings.load_profile("das")
+
+
+def pytest_collection_finish() -> None:
+    """All that is there when the tests are collected stays to the end: whoever collects garbage need not look at it."""
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")

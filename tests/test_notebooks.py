@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,11 +27,17 @@ def test_there_are_notebooks() -> None:
     assert len(NOTEBOOKS) >= 8
 
 
+@pytest.fixture(scope="module")
+def kernel() -> Iterator[notebooks.AsyncKernelManager]:
+    with notebooks.kernel() as manager:
+        yield manager
+
+
 @each
-def test_it_runs_and_puts_out_what_is_stored(path: Path) -> None:
+def test_it_runs_and_puts_out_what_is_stored(path: Path, kernel: notebooks.AsyncKernelManager) -> None:
     """Claims in the prose are asserted in the cells, so a claim that ceased to hold stops it here. The numbers are of
     new noise each time; the kinds of output are the same."""
-    assert notebooks.kinds(notebooks.executed(path)) == notebooks.kinds(stored(path)), "run `make notebooks`"
+    assert notebooks.kinds(notebooks.executed(path, kernel)) == notebooks.kinds(stored(path)), "run `make notebooks`"
 
 
 @each
