@@ -22,6 +22,7 @@ DATA: dict[str, str | dict[str, int] | tuple[str, str]] = {
     "shipped": "data/pl94_2010",  # three states, 12,000 persons
     "one state": "data/pl94_2010/nj2010.pl.zip",
     "three thousand": {"seed": 2010, "states": 3, "persons": 3000},  # the same states
+    "two thousand": {"seed": 2010, "states": 2, "persons": 2000},
     "one of three": ("three thousand", "nj2010.pl.zip"),
     "one thousand": {"seed": 1, "states": 1, "persons": 1000},
     "1940": "data/ext1940",
@@ -57,7 +58,7 @@ class Worlds:
     def run_of(self, text: str, *changes: str, data: str) -> Path:
         """The same of any configuration."""
         chosen, paths = spec.parse(text, where="c", overrides=changes), [self.data(data)]
-        return self._made(f"{text} {changes} {data}", lambda folder: pipeline.run(chosen, folder, paths=paths))
+        return self._made(f"{chosen!r} {data}", lambda folder: pipeline.run(chosen, folder, paths=paths))
 
     def copy(self, run: Path, to: Path) -> Path:
         """All of a run, to be altered."""

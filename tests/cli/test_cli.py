@@ -214,7 +214,7 @@ def test_data_simulate_writes_an_extract_that_runs(das: Das, tmp_path: Path) -> 
     assert said.code == 0, said.err
     path = Path(said.out.strip())
     assert path.is_file()
-    run = das("run", "configs/1940.toml", "--data", path, "--out", tmp_path / "run")
+    run = das("run", "configs/1940.toml", "--data", path, "--out", tmp_path / "run", "--set", "output.report=false")
     assert run.code == 0, run.err
     assert len(pd.read_parquet(tmp_path / "run" / "release" / "microdata" / "persons")) == 4000
     refused(das("data", "simulate", "1940", "--out", tmp_path / "no", "--seed", "5", "--sf1"), "--sf1")

@@ -14,12 +14,13 @@ from das.estimate import descent
 from das.model.histogram import Histogram
 from das.model.solution import Certificate
 from das.rounding import round_estimate
+from tests.worlds import Worlds
 
 MISPLACED = 40
 
 
 def test_a_root_that_no_state_can_take_its_share_of(
-    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    root: Path, worlds: Worlds, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Forty persons of the root stand in juvenile facilities, of which there are none anywhere."""
     seen: list[Histogram] = []
@@ -42,7 +43,7 @@ def test_a_root_that_no_state_can_take_its_share_of(
     text = (root / "configs" / "pl94-2010.toml").read_text(encoding="utf-8")
     chosen = spec.parse(text, where="pl94-2010", overrides=("run.seed=3", "geography.spine=tabulation"))
     out = tmp_path / "run"
-    pipeline.run(chosen, out, paths=[root / "data" / "pl94_2010"], workers=1)
+    pipeline.run(chosen, out, paths=[worlds.data("three thousand")], workers=1)
     certificates = json.loads((out / "manifest.json").read_text())["certificates"]["persons"]
     counted = {level: (c["estimation"]["mended"], c["estimation"]["moved"]) for level, c in certificates.items()}
     assert counted.pop("State") == (1, MISPLACED)

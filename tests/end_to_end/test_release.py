@@ -29,12 +29,6 @@ def load(root: Path, name: str, *changes: str) -> RunSpec:
     return spec.parse(text, where=name, overrides=changes)
 
 
-def run(root: Path, out: Path, *changes: str, name: str = "pl94-2010", data: str = "pl94_2010") -> Path:
-    """Without reports, whose figures take longer than all the rest; tests/report has them."""
-    pipeline.run(load(root, name, "output.report=false", *changes), out, paths=[root / "data" / data])
-    return out
-
-
 @pytest.fixture(scope="module")
 def zips(root: Path) -> list[Path]:
     return sorted((root / "data" / "pl94_2010").glob("*.zip"))
@@ -45,14 +39,26 @@ def truth(zips: list[Path]) -> pd.DataFrame:
     return free.published_rows(zips)
 
 
+@pytest.fixture(scope="module")
+def few(worlds: Worlds) -> pd.DataFrame:
+    """The true counts of three thousand persons."""
+    return free.published_rows(sorted(worlds.data("three thousand").glob("*.zip")))
+
+
 @pytest.fixture
 def seeded(worlds: Worlds) -> Path:
-    return worlds.run("run.seed=1", "geography.spine=optimized", report=True)
+    return worlds.run("run.seed=1", "geography.spine=optimized")
+
+
+@pytest.fixture
+def small(worlds: Worlds) -> Path:
+    """The same of fewer persons, with its pages."""
+    return worlds.run("run.seed=1", "geography.spine=optimized", data="three thousand", report=True)
 
 
 @pytest.fixture
 def private(worlds: Worlds) -> Path:
-    return worlds.run("geography.spine=optimized", report=True)
+    return worlds.run("geography.spine=optimized", data="three thousand", report=True)
 
 
 def test_the_shipped_extract_is_what_these_tests_need(truth: pd.DataFrame) -> None:
@@ -175,12 +181,12 @@ def test_group_quarters_that_were_assigned_are_not_shown_as_counted(root: Path, 
     assert (errors["label"].str.endswith("(NOT COUNTED: hhgq assigned)") == (errors["table"] == "P5")).all()
 
 
-def test_a_seeded_run_says_that_it_is_not_private(seeded: Path, private: Path) -> None:
-    for path in (seeded / "manifest.json", seeded / "release" / "privacy.json"):
+def test_a_seeded_run_says_that_it_is_not_private(small: Path, private: Path) -> None:
+    for path in (small / "manifest.json", small / "release" / "privacy.json"):
         said = free.read_json(path)
         assert said["private"] is False
         assert "NOT PRIVATE" in said["entropy"]
-    assert "not private" in (seeded / "confidential" / "report.html").read_text().lower()
+    assert "not private" in (small / "confidential" / "report.html").read_text().lower()
     for path in (private / "manifest.json", private / "release" / "privacy.json"):
         said = free.read_json(path)
         assert said["private"] is True
@@ -188,10 +194,12 @@ def test_a_seeded_run_says_that_it_is_not_private(seeded: Path, private: Path) -
     assert "not private" not in (private / "confidential" / "report.html").read_text().lower()
 
 
-def test_a_seeded_run_repeats_bit_for_bit_with_two_processes(root: Path, seeded: Path, tmp_path: Path) -> None:
+def test_a_seeded_run_repeats_bit_for_bit_with_two_processes(
+    root: Path, worlds: Worlds, small: Path, tmp_path: Path
+) -> None:
     """The real command, with two workers: all of ``release/`` is the same."""
     command = [sys.executable, "-m", "das", "run", "configs/pl94-2010.toml", "--set", "run.seed=1", "--workers", "2",
-               "--out", str(tmp_path / "run")]  # fmt: skip
+               "--data", str(worlds.data("three thousand")), "--out", str(tmp_path / "run")]  # fmt: skip
     done = subprocess.run(command, cwd=root, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     assert "NOT PRIVATE" in done.stdout
@@ -201,14 +209,13 @@ def test_a_seeded_run_repeats_bit_for_bit_with_two_processes(root: Path, seeded:
     )
     said = [line for line in done.stderr.splitlines() if not line.startswith(told)]
     assert said == []  # not a terminal: no display
-    assert free.digests(tmp_path / "run" / "release") == free.digests(seeded / "release")
+    assert free.digests(tmp_path / "run" / "release") == free.digests(small / "release")
 
 
-def test_another_seed_and_no_seed_give_other_noise(worlds: Worlds, seeded: Path, private: Path) -> None:
-    other, again = (worlds.run(*c, "geography.spine=optimized") for c in (("run.seed=7",), ()))
+def test_another_seed_and_no_seed_give_other_noise(worlds: Worlds, small: Path, private: Path) -> None:
+    other, again = (worlds.run(*c, "geography.spine=optimized", data="three thousand") for c in (("run.seed=7",), ()))
     noisy = [
-        {k: v for k, v in free.digests(r / "release").items() if "DPQuery" in k}
-        for r in (seeded, private, other, again)
+        {k: v for k, v in free.digests(r / "release").items() if "DPQuery" in k} for r in (small, private, other, again)
     ]
     for i, first in enumerate(noisy):
         for second in noisy[i + 1 :]:
@@ -216,11 +223,11 @@ def test_another_seed_and_no_seed_give_other_noise(worlds: Worlds, seeded: Path,
             assert not set(first.values()) & set(second.values())
 
 
-def test_estimation_from_the_release_alone_gives_the_same_bits(root: Path, seeded: Path, tmp_path: Path) -> None:
+def test_estimation_from_the_release_alone_gives_the_same_bits(small: Path, tmp_path: Path) -> None:
     """Input and confidential part gone, release copied elsewhere without its microdata and tables."""
     copy = tmp_path / "copy"
-    for path in sorted((seeded / "release").rglob("*")):
-        inside = path.relative_to(seeded / "release")
+    for path in sorted((small / "release").rglob("*")):
+        inside = path.relative_to(small / "release")
         if path.is_file() and inside.parts[0] not in ("microdata", "tables"):
             (copy / inside).parent.mkdir(parents=True, exist_ok=True)
             (copy / inside).write_bytes(path.read_bytes())
@@ -229,7 +236,7 @@ def test_estimation_from_the_release_alone_gives_the_same_bits(root: Path, seede
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     for part in ("microdata", "tables"):
-        old = free.digests(seeded / "release" / part)
+        old = free.digests(small / "release" / part)
         assert old
         assert free.digests(tmp_path / "new" / "release" / part) == old
     assert not (tmp_path / "new" / "confidential").exists()
@@ -237,9 +244,9 @@ def test_estimation_from_the_release_alone_gives_the_same_bits(root: Path, seede
     assert {f"release/{k}": v for k, v in free.digests(tmp_path / "new" / "release").items()}.items() <= outputs.items()
 
 
-def test_evaluation_is_reproduced_from_the_files(worlds: Worlds, truth: pd.DataFrame, tmp_path: Path) -> None:
-    seeded = worlds.copy(worlds.run("run.seed=1", "geography.spine=tabulation"), tmp_path / "run")
-    path = seeded / "confidential" / "evaluation" / "errors.csv"
+def test_evaluation_is_reproduced_from_the_files(worlds: Worlds, few: pd.DataFrame, tmp_path: Path) -> None:
+    seeded = worlds.copy(worlds.run("run.seed=1", data="three thousand"), tmp_path / "run")
+    truth, path = few, seeded / "confidential" / "evaluation" / "errors.csv"
     before = path.read_bytes()
     path.unlink()
     assessment.evaluate_run(seeded)
@@ -284,8 +291,11 @@ def test_every_budget_from_a_hundredth_to_a_thousand(worlds: Worlds, rho: str) -
 
 
 @pytest.mark.parametrize("name", ["kazan-reiter", "dhc-2022-08-25"])
-def test_other_allocations_on_the_same_extract(root: Path, truth: pd.DataFrame, name: str, tmp_path: Path) -> None:
-    out = run(root, tmp_path / "run", "run.seed=1", name=name)
+def test_other_allocations_on_the_same_extract(
+    root: Path, worlds: Worlds, few: pd.DataFrame, name: str, tmp_path: Path
+) -> None:
+    out, truth = tmp_path / "run", few
+    pipeline.run(load(root, name, "output.report=false", "run.seed=1"), out, paths=[worlds.data("three thousand")])
     people = free.persons(out / "release")
     assert len(people) == truth["P0010001"].sum()
     state = free.units_of(truth.index.to_series(), "State")

@@ -40,7 +40,7 @@ def run(worlds: Worlds, out: Path, *changes: str, resume: bool = False, **stores
     text = (ROOT / "configs" / "pl94-2010.toml").read_text(encoding="utf-8")
     changes = ("run.seed=5", "output.report=false", "geography.spine=tabulation", "estimation.method=topdown", *changes)
     chosen = spec.parse(text, where="c", overrides=changes)
-    pipeline.run(chosen, out, paths=[worlds.data("three thousand")], resume=resume, **stores)
+    pipeline.run(chosen, out, paths=[worlds.data("one thousand")], resume=resume, **stores)
     return out
 
 
@@ -48,7 +48,7 @@ def run(worlds: Worlds, out: Path, *changes: str, resume: bool = False, **stores
 def carried(worlds: Worlds, s3: S3, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run that is cut into shards, in `release/a/run` and `confidential/a`."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(prepared, "LARGEST", 32)
+        patch.setattr(prepared, "LARGEST", 8)
         return run(worlds, tmp_path_factory.mktemp("carried") / "run",
                    store=s3.url("release/a/run"), confidential_store=s3.url("confidential/a"))  # fmt: skip
 
@@ -112,7 +112,7 @@ def test_a_connection_that_is_cut_costs_nothing_but_the_rest(
     carried: Path, worlds: Worlds, s3: S3, tmp_path: Path, after: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The store has whole objects alone, and no seal; --resume carries what is missing, each object once."""
-    monkeypatch.setattr(prepared, "LARGEST", 32)
+    monkeypatch.setattr(prepared, "LARGEST", 8)
     bucket, line, out = s3.bucket(f"line-{after}"), Line(s3.port), tmp_path / "run"
     url = s3.url(f"{bucket}/x", line.port)
     monkeypatch.setattr(Store, "check", lambda self: line.cut_after(None))

@@ -24,7 +24,7 @@ ESTIMATED = ("estimation.method=full-information", "output.csv=true")
 @pytest.fixture(scope="module", params=["pl94-2010", "1940", "1940-pure-dp"])
 def release(request: pytest.FixtureRequest, worlds: Worlds) -> Path:
     if request.param == "pl94-2010":
-        return worlds.run("geography.spine=optimized", report=True) / "release"
+        return worlds.run("geography.spine=optimized", data="three thousand", report=True) / "release"
     changes = ESTIMATED if request.param == "1940" else ("run.seed=1",)
     return worlds.run(*changes, config=request.param, data="1940") / "release"
 

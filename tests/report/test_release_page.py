@@ -33,7 +33,7 @@ def load(root: Path, name: str, *changes: str):
 
 @pytest.fixture(scope="module")
 def run(worlds: Worlds) -> Path:
-    return worlds.run("geography.spine=tabulation", report=True)  # noisy and published counts are of the same units
+    return worlds.run(data="three thousand", report=True)  # noisy and published counts are of the same units
 
 
 @pytest.fixture(scope="module")
