@@ -35,7 +35,7 @@ GIVEN = {
 }  # fmt: skip
 #: Said in addition where the reader may wait, and a test should not.
 SMALL = ["--quiet", "--set", "output.report=false", "--set", "output.tables=false"]
-BRIEF = {"run": SMALL, "sweep": SMALL}
+BRIEF = {"run": SMALL, "sweep": SMALL, "estimate": SMALL[:3]}
 #: Not run here, and why.
 LEFT_OUT = {"data fetch": "needs the network", "--engine dask": "needs a cluster; tests/engine/test_dask.py has one",
             "s3://": "needs a store; tests/end_to_end/test_stores.py has one",
@@ -82,7 +82,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with (here / "runs" / "first" / "release" / "tables" / "P1_Block.csv").open(newline="") as file:
         blocks = [row["GEOCODE"] for row in csv.DictReader(file)]
     (here / "wards.csv").write_text("area,block\n" + "".join(f"{n % 3},{b}\n" for n, b in enumerate(blocks)))
-    done = CliRunner().invoke(main, ["estimate", "--from", str(here / "runs" / "first"), "--out", str(here / "again")])
+    done = CliRunner().invoke(main, ["estimate", "--from", str(here / "runs" / "first"), "--out", str(here / "again"),
+                                     *SMALL[:3]])  # fmt: skip
     assert done.exit_code == 0, done.output
     return here
 

@@ -33,7 +33,7 @@ from tests.commands import Commands
 from tests.engine import certificates
 from tests.worlds import ROOT, Worlds
 
-LARGEST = 32
+LARGEST = 16
 #: So many persons of one kind live in a block of one state: a count that is nothing else, wherever it turns up.
 CANARY = 100_003
 CHANGES = {
@@ -48,7 +48,7 @@ def run(
     out: Path,
     *changes: str,
     engine: EngineChoice | None = None,
-    data: str = "three thousand",
+    data: str = "two thousand",
     resume: bool = False,
 ) -> Path:
     text = (ROOT / "configs" / "pl94-2010.toml").read_text(encoding="utf-8")
@@ -109,7 +109,7 @@ def test_what_is_published_is_what_the_whole_tree_gives(made: Path, tmp_path: Pa
         assert path.read_text() == (made / "release" / "tables" / path.name).read_text(), path.name
     for kind in ("persons", "units"):
         a, b = (das.read_microdata(f / "release" / "microdata" / kind) for f in (tmp_path, made))
-        assert a.equals(b)
+        assert a.astype(str).equals(b.astype(str))  # the categories of a column are those of its file
     a, b = (json.loads((f / "release" / "worse-than-measured.json").read_text()) for f in (tmp_path, made))
     assert a == b
 
@@ -135,7 +135,7 @@ def test_any_partitions_and_workers_give_the_same(
     changes = CHANGES[made.parent.name.rstrip("0123456789")]
     if "full-information" not in changes[1]:
         pytest.skip("once is enough: the one that has most messages")
-    again = run(worlds, tmp_path / "again", *changes, engine=EngineChoice(workers=2, size=20))
+    again = run(worlds, tmp_path / "again", *changes, engine=EngineChoice(workers=2, size=16))
     assert results(again) == results(made)
 
 
@@ -157,7 +157,7 @@ def test_jobs_in_any_order_make_the_same(plain: Path, worlds: Worlds, tmp_path: 
     stages: list[str] = []
     while not (out / "manifest.json").exists():
         try:
-            run(worlds, out, *CHANGES["topdown"], engine=EngineChoice("array", size=64), resume=bool(stages))
+            run(worlds, out, *CHANGES["topdown"], engine=EngineChoice("array", size=32), resume=bool(stages))
         except HandedOver:
             board = Board(out)
             left = [t for s in board.stages() for t in board.left(s)]
@@ -186,7 +186,7 @@ def test_a_cluster_that_loses_a_worker_makes_the_same_and_is_told_nothing_of_the
     tls = certificates.write(tmp_path / "tls")
     with clusters.cluster(tls) as workers, clusters.recorded() as frames:
         with clusters.killing(workers, 1) as killed:
-            choice = EngineChoice("dask", scheduler=workers.scheduler_address, tls=tls, size=64)
+            choice = EngineChoice("dask", scheduler=workers.scheduler_address, tls=tls, size=32)
             out = run(worlds, tmp_path / "run", *CHANGES["topdown"], engine=choice)
         quiet = clusters.places(workers, choice, frames, capfdbinary)
         clusters.betray(
