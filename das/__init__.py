@@ -127,6 +127,11 @@ def run(
     *,
     paths: Path | str | Sequence[Path | str] = (),
     workers: int = 1,
+    engine: str = "local",
+    scheduler: str | None = None,
+    tls: Path | str | None = None,
+    wait: bool = False,
+    partition: int | None = None,
     progress: bool | Progress = False,
     resume: bool = False,
     accept_spent: bool = False,
@@ -135,6 +140,10 @@ def run(
     """The whole pipeline into the new folder ``out``; ``paths`` replace ``data.path``.
 
     With several ``workers``, a script calls it under ``if __name__ == "__main__":``, for its workers import it.
+    ``engine``, ``scheduler``, ``tls``, ``wait`` and ``partition`` are the options of ``das run`` (docs/engines.md): ``"dask"`` with
+    ``scheduler="tls://HOST:8786"`` and the folder ``tls`` of certificates; with ``"array"`` that does not ``wait``,
+    :class:`das.engine.tasks.HandedOver` is raised where ``das task`` is to be called, and ``resume`` goes on.
+
     ``progress=True`` shows how far it is: a bar for each stage in a terminal, a line for each in a notebook or a log; an
     object with ``stage(name, total)`` and ``advance(n)`` is told instead (:class:`das.engine.progress.Progress`).
 
@@ -142,6 +151,7 @@ def run(
     drawn is drawn again, the same. Where that cannot be, ``accept_spent`` draws it a second time, and states both spendings. A run that the machine has not the memory
     for is refused before anything is measured, but with ``ignore_memory``.
     """
+    from das.engine.choice import SIZE, EngineChoice
     from das.engine.display import display
     from das.errors import UserError
     from das.model.not_private import WARNING
@@ -152,10 +162,13 @@ def run(
         raise UserError("this is no specification", where=f"run: {spec!r}", remedy="give das.load_spec(...) of it")
     if not spec.run.private:
         warnings.warn(WARNING, stacklevel=2)
+    choice = EngineChoice(
+        engine, workers, scheduler, None if tls is None else Path(tls), wait, SIZE if partition is None else partition
+    )
     inputs = [Path(p) for p in ([paths] if isinstance(paths, str | Path) else paths)]
     try:
         with display(progress) as shown:
-            return run_pipeline(spec, Path(out), paths=inputs, workers=workers, progress=shown, resume=resume,
+            return run_pipeline(spec, Path(out), paths=inputs, engine=choice, progress=shown, resume=resume,
                                 accept_spent=accept_spent, ignore_memory=ignore_memory)  # fmt: skip
     except KeyboardInterrupt as stop:
         if (Path(out) / "release" / "ledger.jsonl").exists():

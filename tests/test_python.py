@@ -12,6 +12,7 @@ import pytest
 import das
 from das import pipeline
 from das.engine import Progress, Silent
+from das.engine.choice import TLS, EngineChoice
 from das.errors import InputError, SpecError, UserError
 from das.files.run import truth as truth_file
 from das.files.simulators import census_2010 as simulate_2010
@@ -112,9 +113,24 @@ def test_every_argument_reaches_the_run(monkeypatch: pytest.MonkeyPatch) -> None
     got: dict[str, Any] = {}
     monkeypatch.setattr(pipeline, "run", lambda spec, out, **given: got.update(given))
     told = Silent()
-    asked = {"workers": 3, "resume": True, "accept_spent": True, "ignore_memory": True, "progress": told}
-    das.run(das.load_spec("pl94-2010"), "out", paths="ri.zip", **asked)
-    assert got == {"paths": [Path("ri.zip")], **asked}
+    asked = {"resume": True, "accept_spent": True, "ignore_memory": True, "progress": told}
+    das.run(das.load_spec("pl94-2010"), "out", paths="ri.zip", workers=3, **asked)
+    assert got == {"paths": [Path("ri.zip")], "engine": EngineChoice(workers=3), **asked}
+
+
+def test_every_choice_of_an_engine_reaches_the_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A folder of certificates may be given as a text."""
+    got: list[EngineChoice] = []
+    monkeypatch.setattr(pipeline, "run", lambda spec, out, *, engine, **given: got.append(engine))
+    for name in TLS:
+        (tmp_path / name).touch()
+    spec = das.load_spec("pl94-2010")
+    das.run(spec, "out", engine="dask", scheduler="tls://h:1", tls=str(tmp_path), partition=100)
+    das.run(spec, "out", engine="array", wait=True)
+    assert got == [EngineChoice("dask", 1, "tls://h:1", tmp_path, size=100), EngineChoice("array", wait=True)]
+    with pytest.raises(UserError, match="this machine alone"):
+        das.run(spec, "out", engine="dask", scheduler="tcp://10.0.0.1:8786")
+    assert len(got) == 2
 
 
 @pytest.mark.parametrize("asked", [True, False])

@@ -40,6 +40,10 @@ class EngineChoice:
             )
         if self.workers < 1:
             raise UserError(f"{self.workers} workers cannot work", where="--workers", remedy="give one or more")
+        if self.size < 1:
+            raise UserError(
+                f"a partition of {self.size} blocks is none", where="--partition", remedy="give one or more"
+            )
         if self.wait and self.name != ARRAY:
             raise UserError("only a run whose tasks others do can wait for them", where="--wait",
                             remedy="give it with --engine array")  # fmt: skip

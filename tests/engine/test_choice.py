@@ -40,7 +40,7 @@ def test_certificates_are_all_there(certificates: Path) -> None:
 
 @pytest.mark.parametrize(
     "options, said",
-    [({"name": "spark"}, "no engine 'spark'"), ({"workers": 0}, "0 workers"), ({"wait": True}, "wait"),
+    [({"name": "spark"}, "no engine 'spark'"), ({"workers": 0}, "0 workers"), ({"size": 0}, "0 blocks"), ({"wait": True}, "wait"),
      ({"name": "dask", "scheduler": "tls://h:1", "wait": True}, "wait"), ({"name": "dask"}, "an address is missing"),
      ({"scheduler": "tls://h:1"}, "--scheduler: belongs to --engine dask"), ({"tls": Path("t")}, "--tls: belongs"),
      ({"name": "array", "scheduler": "tls://h:1"}, "belongs"), ({"name": "dask", "scheduler": "tls://h:1"}, "certificates are missing"),
