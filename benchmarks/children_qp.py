@@ -3,7 +3,7 @@
 All on one core, at the same accuracy: each solver's answer, made feasible, is at most 1e-6 above the least known
 objective. Each ratio is given twice: to a peer that has the same matrices as ``children_qp``, and to the peer at its
 best, which may also be a sparse form that we made from the queries (:mod:`benchmarks.peers.quadratic`). Seconds are of
-the processor; a ratio is the median over the problems.
+the processor; a ratio is the median over the problems. Last, small problems that are solved together beside the same one by one.
 """
 
 from __future__ import annotations
@@ -21,12 +21,16 @@ from benchmarks.common import Figures, Timing, short, timed
 from benchmarks.peers import PeerUnavailable, ask, environment
 from benchmarks.problems import Array, Problem, Shape, problem
 from das.model.solution import Solution
-from das.solve import children_qp
+from das.solve import ChildrenQP, children_qp, children_qps
 
 #: Blocks of a block group, tracts of a county, counties of a large state (sizes over six orders of magnitude).
 BLOCKS = Shape("Block", 30, 70, 1_400, 1.2)
 TRACTS = Shape("Tract", 60, 180, 240_000, 0.4)
 COUNTIES = Shape("County", 254, 1_500, 25e6, 2.4)
+#: Most families: a few blocks, and few cells.
+FEW = Shape("Block", 12, 26, 300, 1.2)
+#: How many times faster so many of them are together than one by one.
+COMPANY, GAIN = 500, 3.0
 #: How many times faster than each peer.
 TARGETS = {BLOCKS: {"clarabel": 50.0, "osqp": 20.0}, TRACTS: {"clarabel": 30.0, "osqp": 30.0}}
 #: What the peers are given, and which of the peers' forms that is.
@@ -49,6 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for shape, problems in ((BLOCKS, given.problems), (TRACTS, 1 + given.problems // 4)):
         _compare(figures, shape, problems, python, given.peer_limit)
     _large(figures)
+    _company(figures)
 
 
 def _solve(p: Problem, repeats: int) -> tuple[Solution, Timing]:
@@ -106,6 +111,19 @@ def _large(figures: Figures) -> None:
     figures(f"{label}: seconds", t.cpu, "s", at_most=LONGEST, iterations=solution.iterations, condition=p.condition,
             smallest_child=float(sizes.min()), largest_child=float(sizes.max()), wall_seconds=t.seconds)  # fmt: skip
     figures(f"{label}: relative duality gap", solution.gap, "relative", at_most=TOL, status=solution.status.value)
+
+
+def _company(figures: Figures) -> None:
+    label = f"{COMPANY} of {FEW.children} x {FEW.cells}"
+    problems = [ChildrenQP(p.gram, p.rhs, p.parent) for p in (problem(FEW, seed) for seed in range(COMPANY))]
+    alone: list[Solution] = []
+    together: list[Solution] = []
+    one_by_one = timed(lambda: alone.extend(children_qps([p], tol=TOL)[0] for p in problems), 1)
+    at_once = timed(lambda: together.extend(children_qps(problems, tol=TOL)), 1)
+    figures(f"{label}: times faster together", one_by_one.cpu / at_once.cpu, "times", at_least=GAIN,
+            alone=one_by_one.cpu, together=at_once.cpu, iterations=sum(s.iterations for s in together))  # fmt: skip
+    apart = sum(a.x.tobytes() != b.x.tobytes() for a, b in zip(alone, together, strict=True))
+    figures(f"{label}: answers that are not the same to the last bit", apart, "problems", at_most=0)
 
 
 if __name__ == "__main__":

@@ -25,6 +25,8 @@ def refuse_contradictions(
     _refuse(lower > upper + 1e-9, lower, "the lower bound is", upper, "the upper bound is")
     if parent is not None:
         _refuse_parent(parent, rows, lower, upper, support)
+    if not len(rows) and not len(parts):
+        return
     most = _most(parent, rows, support, len(lower))
     short = lower > most + 1e-6 * (1 + np.abs(most))
     _refuse(short, lower, "it needs", most, "the cells that the child may use hold at most")
@@ -83,6 +85,8 @@ def _refuse_parent(parent: Array, rows: Array, lower: Array, upper: Array, suppo
         _refuse_cell(parent < 0, "is negative")
     if support is not None and (lost := (parent > 0) & ~support.any(axis=0)).any():
         _refuse_cell(lost, "is positive, but no child may hold it")
+    if not len(rows):
+        return
     held = rows @ parent
     slack = 1e-6 * (1 + np.abs(held))
     least, most = lower.sum(axis=0), upper.sum(axis=0)

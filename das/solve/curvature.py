@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg.lapack import dpotrf, dpotri
+from scipy.linalg.lapack import dpotri
 
 from das.solve.kinds import Kinds
 
@@ -14,16 +14,21 @@ _SMALL = 64  #: cells of matrices that are inverted by a stack at once
 _SINGULAR = 1e-11  # eigenvalues below this part of the largest count as zero
 
 
-def inverse(matrices: Array) -> Array:
-    """Of positive definite matrices, ``(matrices, n, n)``; large ones by their Cholesky factors."""
+def inverse(matrices: Array, factors: Array | None = None) -> Array:
+    """Of positive definite matrices, ``(matrices, n, n)``; large ones by their Cholesky ``factors``."""
     if matrices.shape[1] <= _SMALL:
         return np.asarray(np.linalg.inv(matrices), dtype=np.float64)
-    out = np.empty_like(matrices)
-    for each, found in zip(matrices, out, strict=True):
-        factor, refused = dpotrf(each.T, lower=True, clean=False)
-        half = dpotri(factor, lower=True, overwrite_c=True)[0]
-        found[:] = np.linalg.inv(each) if refused else np.tril(half) + np.tril(half, -1).T
-    return out
+    return np.stack([_inverse(m, None if factors is None else factors[i]) for i, m in enumerate(matrices)])
+
+
+def _inverse(matrix: Array, factor: Array | None) -> Array:
+    if factor is None:
+        try:
+            factor = np.linalg.cholesky(matrix)
+        except np.linalg.LinAlgError:  # rounding, of one that is all but singular
+            return np.asarray(np.linalg.inv(matrix), dtype=np.float64)
+    half = dpotri(factor, lower=True)[0]
+    return np.asarray(np.tril(half) + np.tril(half, -1).T)
 
 
 class Curvature:
@@ -42,8 +47,9 @@ class Curvature:
             raise ValueError("gram and rhs must be finite")
         self.diagonal = np.diagonal(self.gram, axis1=1, axis2=2)
         self.null: Array | None = None
-        if (pivots := self._pivots()) is not None:
-            self.inverse = inverse(self.gram)
+        if (factors := self._factors()) is not None:
+            self.inverse = inverse(self.gram, factors)
+            pivots = np.diagonal(factors, axis1=1, axis2=2)
             self.typical = float(np.exp(2 * np.log(pivots).mean())) if pivots.size else 1.0
             return
         value, vector = np.linalg.eigh(self.gram)
@@ -54,14 +60,15 @@ class Curvature:
         rest = np.where(keep[:, None, :], 0.0, vector)
         self.null = rest @ np.swapaxes(rest, 1, 2)
 
-    def _pivots(self) -> Array | None:
-        """The diagonal of the Cholesky factor, ``None`` where G is singular to working precision."""
+    def _factors(self) -> Array | None:
+        """The Cholesky factors, ``None`` where some G is singular to working precision."""
         try:
-            pivots = np.diagonal(np.linalg.cholesky(self.gram), axis1=1, axis2=2)
+            factors = np.linalg.cholesky(self.gram)
         except np.linalg.LinAlgError:
             return None
+        pivots = np.diagonal(factors, axis1=1, axis2=2)
         definite = (pivots.min(axis=1, initial=np.inf) > 1e-5 * pivots.max(axis=1, initial=0.0)).all()
-        return pivots if definite else None
+        return factors if definite else None
 
     def variances(self, rows: Array) -> Array:
         """The diagonal of B G^-1 B', with the mean inverse where children differ: ``(rows,)``."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -74,7 +75,7 @@ class CheckedQP:
         """Whether it is solved by itself: it has no matrix, or totals of several children."""
         return isinstance(self.curvature, PartitionsCurvature) or len(self.parts) > 0
 
-    @property
+    @cached_property
     def kinds(self) -> list[NDArray[np.intp]]:
         """The children of each kind."""
         if isinstance(self.curvature, PartitionsCurvature) or len(self.curvature.gram) == 1:
