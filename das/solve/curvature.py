@@ -24,7 +24,7 @@ def inverse(matrices: Array, factors: Array | None = None) -> Array:
 def _inverse(matrix: Array, factor: Array | None) -> Array:
     if factor is None:
         try:
-            factor = np.linalg.cholesky(matrix)
+            factor = np.asarray(np.linalg.cholesky(matrix), dtype=np.float64)
         except np.linalg.LinAlgError:  # rounding, of one that is all but singular
             return np.asarray(np.linalg.inv(matrix), dtype=np.float64)
     half = dpotri(factor, lower=True)[0]

@@ -44,7 +44,7 @@ def problems(rng: np.random.Generator, many: int) -> list[ChildrenQP]:
     """Of all sorts and sizes, many of equal shape, most of them small."""
     out = []
     for _ in range(many):
-        children, cells = [(3, 2), (5, 4), (12, 26), (7, 41), (2, 9), (1, 1)][rng.integers(6)]
+        children, cells = [(3, 2), (5, 4), (12, 26), (7, 41), (2, 9), (1, 1), (4, 80)][rng.integers(7)]
         sort = SORTS[rng.integers(len(SORTS))]
         p = random_problem(
             rng, children, cells, shared=bool(rng.random() < 0.8), parent=bool(rng.random() < 0.8), **sort
