@@ -20,7 +20,7 @@ from das.model.schema import Schema
 from das.model.solution import Certificate
 
 #: Entries of matrices and counts of the families that are estimated together: some ten times as many bytes of memory.
-_TOGETHER = 1 << 19
+_TOGETHER = 1 << 20
 
 
 def families(

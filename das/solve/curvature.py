@@ -28,7 +28,7 @@ def _inverse(matrix: Array, factor: Array | None) -> Array:
         except np.linalg.LinAlgError:  # rounding, of one that is all but singular
             return np.asarray(np.linalg.inv(matrix), dtype=np.float64)
     half = dpotri(factor, lower=True)[0]
-    return np.asarray(np.tril(half) + np.tril(half, -1).T)
+    return np.where(np.tri(len(half), dtype=bool), half, half.T)
 
 
 class Curvature:
