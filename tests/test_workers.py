@@ -15,6 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.worlds import Worlds
+
 RUN = """
 import sys, das
 spec = das.load_spec(sys.argv[1])
@@ -89,14 +91,19 @@ def test_every_other_way_to_begin_works(root: Path, tmp_path: Path, kind: str) -
 # --- the end of a run ---------------------------------------------------------------------------------------------
 
 
-RESUMED = ("run", "configs/pl94-2010.toml", "--set", "output.report=false", "--set", "output.tables=false")
+@pytest.fixture
+def words(worlds: Worlds, tmp_path: Path) -> list[str]:
+    """The arguments of a run with two workers."""
+    changes = ("--set", "output.report=false", "--set", "output.tables=false")
+    files = ("--out", str(tmp_path / "run"), "--data", str(worlds.data("three thousand")))
+    return ["run", "configs/pl94-2010.toml", *changes, *files, "--workers", "2"]
 
 
 @pytest.fixture
-def estimating(root: Path, tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str], Path]]:
-    """A run with two workers that has measured everything, in a process group of its own; and its folder."""
+def estimating(root: Path, words: list[str], tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str], Path]]:
+    """A run that has measured everything, in a process group of its own; and its folder."""
     out = tmp_path / "run"
-    command = [sys.executable, "-m", "das", *RESUMED, "--out", str(out), "--workers", "2"]
+    command = [sys.executable, "-m", "das", *words]
     with subprocess.Popen(command, cwd=root, stderr=subprocess.PIPE, text=True, start_new_session=True) as process:
         until(lambda: (out / "release" / "privacy.json").exists())
         assert len(group(process.pid)) >= 3  # the run, a worker, and the resource tracker
@@ -127,7 +134,7 @@ def test_workers_end_with_a_run_that_is_killed(estimating: tuple[subprocess.Pope
 
 
 def test_a_terminated_run_says_how_to_resume_and_goes_on(
-    root: Path, estimating: tuple[subprocess.Popen[str], Path]
+    root: Path, words: list[str], estimating: tuple[subprocess.Popen[str], Path]
 ) -> None:
     """SIGTERM is answered as Ctrl-C is: one message with the command to go on, and no process is left. That command
     draws nothing again, and a second time changes nothing."""
@@ -141,7 +148,7 @@ def test_a_terminated_run_says_how_to_resume_and_goes_on(
     assert said.startswith("das: terminated\n  what was measured is kept; to go on: das run "), said
     assert "Traceback" not in said
     again = shlex.split(said.partition("to go on: das ")[2])
-    assert again == [*RESUMED, "--out", str(out), "--workers", "2", "--resume"]
+    assert again == [*words, "--resume"]
     assert not (out / "manifest.json").exists()
     assert python(root, "-m", "das", *again).returncode == 0
     assert (out / "release" / "ledger.jsonl").read_bytes() == ledger
