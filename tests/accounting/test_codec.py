@@ -134,9 +134,9 @@ def test_what_the_schema_refuses_is_refused_with_one_message(kind: str, seed: in
 def test_few_alterations_pass_both() -> None:
     """The property above would hold of a reader that refuses nothing and a schema that allows anything."""
     rng = random.Random(1)
-    values = [altered(codec.plain(KINDS["gaussian"]), rng) for _ in range(400)]
-    assert sum(SCHEMA.is_valid(v) for v in values) < 120
-    assert sum(isinstance(read(v), ReleaseError) for v in values) > 280
+    values = [altered(codec.plain(KINDS["gaussian"]), rng) for _ in range(200)]
+    assert sum(SCHEMA.is_valid(v) for v in values) < 60
+    assert sum(isinstance(read(v), ReleaseError) for v in values) > 140
 
 
 @pytest.mark.parametrize("format_, words", [

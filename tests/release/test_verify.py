@@ -361,15 +361,16 @@ def byte(path: Path, at: int) -> None:
     path.write_bytes(bytes(data))
 
 
-def test_every_other_file_is_held_against_its_digest(finished: Path, tmp_path: Path) -> None:
+def test_every_other_file_is_held_against_its_digest(finished: Path, copied: Path) -> None:
     names = sorted(str(p.relative_to(finished)) for p in finished.rglob("*") if p.is_file())
     assert {"tables/T0_State.csv", "microdata/persons/part-00000.parquet", "privacy.html"} <= set(names)
     for name in names:
-        copied = Path(shutil.copytree(finished, tmp_path / name.replace("/", "-")))
         byte(copied / name, (copied / name).stat().st_size // 2)
         refused(copied)
         (copied / name).unlink()
         refused(copied)
+        shutil.copy2(finished / name, copied / name)
+    verify.statement(copied)
 
 
 def test_the_message_names_the_file(copied: Path) -> None:
