@@ -205,15 +205,17 @@ class Schema(Frozen):
     def where(self, conditions: Mapping[str, tuple[str, ...]]) -> NDArray[np.bool_]:
         """The cells, ``(cells,)``, that meet every condition: an attribute or grouping, and the levels or groups of
         which it has one. Raises :class:`SpecError`."""
-        out = np.ones(self.cells, dtype=bool)
+        out = np.ones(self.shape, dtype=bool)
         for name, wanted in conditions.items():
             grouping = self._factor(name, name)
             if unknown := [x for x in wanted if x not in grouping.groups]:
                 raise SpecError(f"{name!r} has no level {unknown[0]!r}", where=f"schema {self.name!r}",
                                 remedy=f"its levels are {', '.join(grouping.groups[:20])}")  # fmt: skip
-            member = np.isin(grouping.groups, wanted)[np.asarray(grouping.index)]
-            out &= member[self.level_of(grouping.attribute)]
-        return out
+            member = np.array([group in wanted for group in grouping.groups])[np.asarray(grouping.index)]
+            along = [1] * len(self.shape)
+            along[self.axis(grouping.attribute)] = -1
+            out &= member.reshape(along)
+        return out.ravel()
 
     def query(self, name: str) -> Query:
         """The query that ``name`` spells: ``total``, ``detailed``, or attributes and recodes joined by ``" * "``.
