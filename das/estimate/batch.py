@@ -69,7 +69,7 @@ def estimated(families: Sequence[Family], estimator: Estimator) -> list[Estimate
     """
     able = [family.able for family in families]
     asked = {
-        i: family.some(able[i])
+        i: family if able[i].all() else family.some(able[i])
         for i, family in enumerate(families)
         if len(family.cell) and able[i].sum() > (0 if family.parent is None else 1)
     }

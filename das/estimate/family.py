@@ -102,8 +102,9 @@ class Family:
     @property
     def able(self) -> NDArray[np.bool_]:
         """The children that may hold somebody of the parent's, ``(children,)``."""
-        upper = self.bounds.upper[:, np.unique(self.bounds.group[self.cell])]
-        able: NDArray[np.bool_] = np.any(upper > 0, axis=1)
+        here = np.zeros(self.bounds.groups, dtype=bool)
+        here[self.bounds.group[self.cell]] = True
+        able: NDArray[np.bool_] = np.any(self.bounds.upper[:, here] > 0, axis=1)
         if self.bounds.joint is not None:
             able &= self.bounds.joint.total[self.bounds.joint.part] > 0
         return able if self.bounds.total is None else able & (self.bounds.total > 0)
