@@ -12,7 +12,7 @@ import pickle
 import platform
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping
-from concurrent.futures import CancelledError
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from dataclasses import replace
 from functools import cache
 from importlib.metadata import version
@@ -61,6 +61,8 @@ class DaskEngine:
         self._client: Any = None
         #: Whether workers may have the truth in their memory: who knows what they did for a main process that was killed?
         self._stained = True
+        self._beside = ThreadPoolExecutor(1, "start anew")
+        self._cleansing: Future[None] | None = None
 
     def __enter__(self) -> DaskEngine:
         try:
@@ -78,12 +80,13 @@ class DaskEngine:
                 self._cleanse()
         finally:
             self._client.close()
+            self._beside.shutdown(wait=False)
 
     def answers(
         self, work: Work, tasks: Iterable[Task], *, confidential: bool = False
     ) -> Iterator[tuple[Task, Answer]]:
         """See :class:`das.engine.tasks.Engine`."""
-        if not confidential:
+        if not confidential or self._cleansing is not None:
             self._cleanse()
         self._stained |= confidential
         done: SimpleQueue[Any] = SimpleQueue()
@@ -118,6 +121,8 @@ class DaskEngine:
         finally:
             if under_way and self._client.status == "running":
                 self._client.cancel([f for _, f in under_way.values()], force=True)
+        if confidential:  # the main process goes on with what it has to do meanwhile
+            self._cleansing = self._beside.submit(self._start_anew)
 
     def _submit(self, work: Work, task: Task, confidential: bool) -> Any:
         call = Call(work, replace(task, run=task.run.resolve()), confidential, versions())
@@ -162,9 +167,13 @@ class DaskEngine:
                         remedy="what was done is kept: start it again, and go on with --resume")  # fmt: skip
 
     def _cleanse(self) -> None:
-        """Workers that have had the truth in their memory begin anew, without it."""
-        if not self._stained:
-            return
+        """Workers that have had the truth in their memory have begun anew, without it, when this returns."""
+        if self._stained:
+            begun, self._cleansing = self._cleansing or self._beside.submit(self._start_anew), None
+            begun.result()
+            self._stained = False
+
+    def _start_anew(self) -> None:
         marked = {address for address, w in self._workers().items() if w["resources"].get(RESOURCE)}
         for _ in range(3):  # one can be killed while it is started anew
             marked &= self._workers().keys()
@@ -179,7 +188,6 @@ class DaskEngine:
         if marked:
             raise DasError(f"{len(marked)} workers that have seen the truth did not start anew", where=self.scheduler,
                            remedy="end them, then go on with --resume")  # fmt: skip
-        self._stained = False
 
 
 def _security(tls: Path | None) -> Any:

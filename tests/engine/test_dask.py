@@ -92,6 +92,7 @@ def test_the_truth_is_seen_by_marked_workers_and_these_then_begin_anew(
     before = workers(cluster)
     seen = perform(engine, count, tasks(tmp_path, "abcd", "measure"), Told(), confidential=True)
     assert {a["pid"] for a in seen.values()} == {before["marked0"]}
+    until(lambda: before["marked0"] not in workers(cluster).values())  # at once, not when they are needed
     after = perform(engine, count, tasks(tmp_path, "efgh", "estimate"), Told())
     assert before["marked0"] not in {a["pid"] for a in after.values()} | set(workers(cluster).values())
     assert workers(cluster)["plain0"] == before["plain0"]
@@ -109,7 +110,7 @@ def test_a_run_that_goes_on_begins_with_workers_that_have_seen_nothing(cluster: 
     """Its main process ended before it could start them anew."""
     before = workers(cluster)["marked0"]
     with suppress(KeyboardInterrupt), DaskEngine(cluster.scheduler_address, tls) as engine:
-        perform(engine, brief, tasks(tmp_path, "a", "measure"), Told(), confidential=True)
+        next(iter(engine.answers(brief, tasks(tmp_path, "a", "measure"), confidential=True)))
         raise KeyboardInterrupt
     assert workers(cluster)["marked0"] == before
     with DaskEngine(cluster.scheduler_address, tls) as engine:
@@ -123,8 +124,8 @@ def test_without_a_nanny_the_run_stops_before_anything_else_is_done(
     def refuse(*_: object, **__: object) -> None:
         raise ValueError("Restarting workers requires a nanny to be used.")
 
-    list(engine.answers(count, tasks(tmp_path, "a"), confidential=True))
     monkeypatch.setattr(engine._client, "restart_workers", refuse)
+    list(engine.answers(count, tasks(tmp_path, "a"), confidential=True))
     with pytest.raises(UserError, match="no nanny"):
         list(engine.answers(count, tasks(tmp_path, "b")))
     monkeypatch.undo()
@@ -134,8 +135,8 @@ def test_without_a_nanny_the_run_stops_before_anything_else_is_done(
 def test_a_worker_that_does_not_begin_anew_stops_the_run(
     engine: DaskEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    list(engine.answers(note, tasks(tmp_path, "a"), confidential=True))
     monkeypatch.setattr(engine._client, "restart_workers", lambda of, **_: dict.fromkeys(of, "timed out"))
+    list(engine.answers(note, tasks(tmp_path, "a"), confidential=True))
     with pytest.raises(DasError, match="1 workers that have seen the truth did not start anew"):
         list(engine.answers(note, tasks(tmp_path, "b")))
     monkeypatch.undo()
@@ -225,8 +226,11 @@ def test_what_a_task_raises_is_raised(engine: DaskEngine, tmp_path: Path) -> Non
         perform(engine, fail, tasks(tmp_path, ["input", "a"]), Told())
 
 
-def test_the_truth_is_in_no_message_and_no_log(engine: DaskEngine, tmp_path: Path) -> None:
+def test_the_truth_is_in_no_message_and_no_log(
+    engine: DaskEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What a task saw is in its words, and these are in the run's confidential folder alone."""
+    monkeypatch.setattr(engine, "_start_anew", lambda: None)  # a process takes its log with it
     with clusters.recorded() as frames:
         for name in ("bug", "input", "infeasible"):
             with pytest.raises(DasError) as raised:
