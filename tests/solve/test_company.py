@@ -97,6 +97,15 @@ def test_as_many_as_one_likes_of_one_shape() -> None:
             assert_same(s, children_qps([p])[0])
 
 
+def test_the_small_are_not_measured_by_the_large() -> None:
+    """What rounding makes of zero is told by a problem's own size."""
+    rng = np.random.default_rng(6)
+    giant = given_to_us(random_problem(rng, 5, 6, 1e12, singular=True))
+    for _ in range(20):
+        small = given_to_us(random_problem(rng, 3, 5, 20, singular=True))
+        assert_same(children_qps([small, giant], max_iterations=LIMIT)[0], alone(small))
+
+
 def test_one_that_does_not_converge_says_so_and_holds_up_no_other() -> None:
     rows = np.array([[1.0, 1, 0], [0, 1, 1], [1, 0, 1], [1, 1, 1]])
     lower, upper = np.array([[0, 0, 0, 2.0], [0, 0, 0, 0]]), np.array([[1, 1, 1, 9.0], [9, 9, 9, 9]])
