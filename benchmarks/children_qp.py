@@ -30,7 +30,7 @@ COUNTIES = Shape("County", 254, 1_500, 25e6, 2.4)
 #: Most families: a few blocks, and few cells.
 FEW = Shape("Block", 12, 26, 300, 1.2)
 #: How many times faster so many of them are together than one by one.
-COMPANY, GAIN = 500, 3.0
+COMPANY, GAIN = 500, 2.0
 #: How many times faster than each peer.
 TARGETS = {BLOCKS: {"clarabel": 50.0, "osqp": 20.0}, TRACTS: {"clarabel": 30.0, "osqp": 30.0}}
 #: What the peers are given, and which of the peers' forms that is.
