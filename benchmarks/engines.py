@@ -116,6 +116,7 @@ def attempt() -> None:
 @contextmanager
 def _cluster(tls: Path) -> Iterator[str]:
     """Worker processes of Dask that may see the truth: the address of their scheduler, when all are there."""
+    import dask
     import distributed
 
     from das.engine.dask import RESOURCE
@@ -124,10 +125,13 @@ def _cluster(tls: Path) -> Iterator[str]:
     files = {f"tls_{who}_{what}": str(tls / f"{what}.pem")
              for who in ("scheduler", "worker", "client") for what in ("cert", "key")}  # fmt: skip
     security = distributed.Security(tls_ca_file=str(tls / "ca.pem"), require_encryption=True, **files)
-    with distributed.LocalCluster(
-        n_workers=WORKERS, threads_per_worker=1, resources={RESOURCE: 1}, protocol="tls://", security=security,
-        host="127.0.0.1", dashboard_address=":0", memory_limit=0, silence_logs=50, local_directory=str(tls),
-    ) as made:  # fmt: skip
+    # such a cluster gives up a worker that is being started anew some seconds after another was lost
+    with (
+        dask.config.set({"distributed.deploy.lost-worker-timeout": "1 hour"}),
+        distributed.LocalCluster(n_workers=WORKERS, threads_per_worker=1, resources={RESOURCE: 1}, protocol="tls://", security=security,
+                                 host="127.0.0.1", dashboard_address=":0", memory_limit=0, silence_logs=50,
+                                 local_directory=str(tls)) as made,
+    ):  # fmt: skip
         yield made.scheduler_address
 
 
