@@ -48,7 +48,7 @@ from das.stages import Stages
 
 config, data = sys.argv[1:3]
 prepared = preparation.prepare(spec.parse(Path(config).read_text(), where=config), [Path(data)], Stages(), Silent())
-pipeline.prepare = lambda *_: prepared
+pipeline.prepare = lambda *_, **__: prepared
 guarantee.worst_epsilon = lambda found, _: Found(0.0, 0.0, (0,) * len(found))  # epsilon has its own tests; here it is what was drawn that counts
 privacy._curve = lambda _: ""  # nor is it what a page shows, or how good the counts are
 pipeline.assess = lambda spec, *_: {u.name: [] for u in spec.universes}
