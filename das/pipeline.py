@@ -115,10 +115,11 @@ def _run(
         return _cut(spec, directory, engine, stages, progress, carrier, accept_spent)
     with executor(engine.workers) as pool:
         prepared = prepare(spec, paths, stages, progress, threads=engine.workers)
+        cut = bool(len(prepared.shards))
+        prepared = prepared if cut else prepared.together()
         if not ignore_memory:
             refuse_beyond(sizes_of(spec, prepared), engine.workers)
-        if not len(prepared.shards):
-            prepared = prepared.together()
+        if not cut:
             if resume:
                 check_same(spec, prepared, directory)
             return run_prepared(
