@@ -11,6 +11,7 @@ from pathlib import Path
 from statistics import median
 from time import perf_counter, process_time, sleep
 
+import numpy as np
 from threadpoolctl import threadpool_limits
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -18,6 +19,7 @@ CONFIG = ROOT / "configs" / "pl94-2010.toml"
 CONFIG_AREAS = ROOT / "configs" / "pl94-2010-areas.toml"
 CONFIG_BEST = ROOT / "configs" / "pl94-2010-best.toml"
 RHODE_ISLAND = Path("pl94_2010", "ri", "ri2010.pl.zip")
+VALUES = np.random.default_rng(0).random(20_000)
 METRICS = Path("reference", "metrics_20230403_flat.csv.gz")
 
 
@@ -61,9 +63,36 @@ def short(value: object) -> object:
 
 
 def machine() -> dict[str, object]:
-    """What a figure depends on beside the code; ``load`` is what else the machine did, where it says so."""
+    """What a figure depends on beside the code; ``load`` is what else the machine did, where it says so, and ``pace_ms`` how fast it
+    is just now."""
     load = round(os.getloadavg()[0], 1) if hasattr(os, "getloadavg") else None
-    return {"cores": os.cpu_count(), "load": load, "cpu": _cpu(), "python": platform.python_version()}
+    return {
+        "cores": os.cpu_count(),
+        "load": load,
+        "pace_ms": short(pace()),
+        "cpu": _cpu(),
+        "python": platform.python_version(),
+    }
+
+
+def pace() -> float:
+    """Milliseconds of a fixed piece of work on one core, the best of five. A machine that is shared with others has days on which all
+    takes three times as long: seconds compare where the pace does."""
+
+    def work() -> None:
+        total = 0
+        for i in range(200_000):
+            total += i & 7
+        for _ in range(20):
+            np.sort(VALUES) @ VALUES
+
+    return 1000 * min(_seconds(work) for _ in range(5))
+
+
+def _seconds(work: Callable[[], object]) -> float:
+    began = perf_counter()
+    work()
+    return perf_counter() - began
 
 
 def _cpu() -> str:

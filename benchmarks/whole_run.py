@@ -8,15 +8,17 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from time import perf_counter, sleep
+from time import perf_counter
 from typing import Any
 
 from benchmarks.common import CONFIG, ROOT
 from das.files.run.run_directory import RunDirectory
 
-_LOOK = 0.2  # seconds between looks at the memory
+_LOOK = 0.2  # seconds between looks at the memory; more where a look takes long, as of many gigabytes
+_SHARE = 0.005  # of the time, for looking
 
 
 @dataclass(frozen=True)
@@ -40,14 +42,20 @@ class WholeRun:
 
 def whole_run(data: Path, out: Path, *, workers: int, config: Path = CONFIG, more: Sequence[str] = ()) -> WholeRun:
     """``das run`` on ``data``, with ``more`` options. Raises ``RuntimeError`` with its message if it fails."""
-    command = [sys.executable, "-m", "das", "run", str(config), "--data", str(data), "--out", str(out),
-               "--workers", str(workers), "--quiet", *more]  # fmt: skip
+    return measured(["run", str(config), "--data", str(data)], out, workers=workers, more=more)
+
+
+def measured(arguments: Sequence[str], out: Path, *, workers: int, more: Sequence[str] = ()) -> WholeRun:
+    """Any command of ``das`` that makes a run in ``out``."""
+    command = [sys.executable, "-m", "das", *arguments, "--out", str(out), "--workers", str(workers), "--quiet", *more]
     before, began, peak = _cpu_of_children(), perf_counter(), 0.0
     with tempfile.TemporaryFile() as errors:
         process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=errors)
         while process.poll() is None:
+            looked = perf_counter()
             peak = max(peak, _megabytes(process.pid))
-            sleep(_LOOK)
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(max(_LOOK, (perf_counter() - looked) / _SHARE))
         seconds = perf_counter() - began
         errors.seek(0)
         if process.returncode:

@@ -23,7 +23,7 @@ from das import spec as specification
 from das.engine import Progress, Silent, executor, refuse_within_import
 from das.engine.choice import EngineChoice
 from das.errors import UserError
-from das.files import atomic
+from das.files import atomic, machine
 from das.files.run import errors_csv, truth
 from das.files.run.board import Board
 from das.files.run.carrier import Carrier
@@ -129,6 +129,7 @@ def _run(
             progress.stage("begin", None)
             by_shard.begin(spec, prepared, directory)
     del prepared
+    machine.give_back()
     return _cut(spec, directory, engine, stages, progress, carrier)
 
 

@@ -55,6 +55,11 @@ class Collapsed:
     below: Mapping[str, Information]
     parts: Mapping[str, KnownParts]
 
+    @property
+    def leaves(self) -> Information:
+        """What the lowest units say of those above them."""
+        return self.below[self.spine.levels[-2]]
+
     def down(self, above: Unbiased | None = None) -> Iterator[tuple[str, Unbiased]]:
         """The pass down: of every level that is walked, root first, what all measurements of the tree say. That of a shard
         goes on from what they say of the units above (``above``), which are those of the trunk."""
@@ -100,6 +105,7 @@ def collapse(
     progress: Progress | None = None,
     *,
     told: Information | None = None,
+    leaves: Information | None = None,
     to: str | None = None,
     asked: Mapping[str, Sequence[str]] | None = None,
 ) -> Collapsed:
@@ -110,6 +116,9 @@ def collapse(
     (``told``). Both work in the algebra of all queries that the universe was asked (``universe.draws``), whichever
     of them are in the source. ``asked``: by level the queries that units were asked anywhere, where the source has
     only those of a part's own.
+
+    Nearly all of the cost is in what the lowest units say of those above them. ``leaves``: that, where an earlier pass up the same
+    tree has found it (:attr:`Collapsed.leaves`).
 
     Raises:
         InputError: the spine has one level, or the detailed query is not measured at the lowest.
@@ -126,7 +135,8 @@ def collapse(
                              where=f"measurements of {universe.name}",
                              remedy="measure 'detailed' there, or use the method 'topdown'")  # fmt: skip
         last -= 1
-        told = _of_leaves(source, spine, modes, queries[lowest], bounds[lowest], universe, pool, progress)
+        given = (source, spine, modes, queries[lowest], bounds[lowest], universe, pool, progress)
+        told = _of_leaves(*given) if leaves is None else leaves
     below, information, parts = {spine.levels[last]: told}, {}, {}
     for depth in range(last, first - 1, -1):
         level, n, parent = spine.levels[depth], len(spine.codes[depth]), spine.parent[depth]

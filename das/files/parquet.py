@@ -15,6 +15,9 @@ from das.errors import ReleaseError
 LOST = "the release is incomplete or altered: get it again from where it was published"
 #: What reading a damaged file may end in: a text that is no UTF-8, a length that no memory holds.
 DAMAGE = (OSError, pa.ArrowException, UnicodeDecodeError, MemoryError, OverflowError)
+#: Of files with more row groups than these, so many at a time, what they say of themselves is kept.
+_MANY, _FILES = 32, 8
+_KNOWN: dict[tuple[str, int, int, int], pq.FileMetaData] = {}
 #: Columns that hold numbers, and lists of them, wherever they occur; all others hold text.
 NUMBERS = ("variance",)
 LISTS = ("value", "standard_error", "query_shape")
@@ -30,8 +33,18 @@ def readable(path: Path, remedy: str = LOST) -> Iterator[None]:
 
 
 def opened(path: Path) -> pq.ParquetFile:
+    """What the file says of itself is read once by each process while it is the same file: of a nation's list of blocks, which is opened
+    a dozen times for each shard, that takes longer than the rows."""
     with readable(path):
-        return pq.ParquetFile(path)
+        now = path.stat()
+        stamp = (str(path), now.st_ino, now.st_size, now.st_mtime_ns)
+        known = _KNOWN.get(stamp)
+        file = pq.ParquetFile(path, metadata=known)
+        if known is None and file.num_row_groups > _MANY:
+            while len(_KNOWN) >= _FILES:
+                _KNOWN.pop(next(iter(_KNOWN)), None)  # the oldest; threads may be at it, too
+            _KNOWN[stamp] = file.metadata
+        return file
 
 
 def columns(path: Path, names: Sequence[str], group: int | None = None, *, wanted: Sequence[str] = ()) -> pa.Table:

@@ -3,9 +3,10 @@
     collect (each shard) -> trunk -> [look (each shard)] -> branch (each shard) -> merge
 
 ``collect`` says of the trunk's lowest units what is known below them: bounds, and with full information (or of only children)
-what the measurements say. The trunk is estimated from that and its own measurements. A ``branch`` goes on from its units of the
-trunk down to the lowest level, and writes what is published of it; the trunk's counts of the published tree are their sums. Only
-with a prior is something asked in between, for its numbers are found from all shards (``look``).
+what the measurements say; of that, what the lowest units say of those above them is nearly all of the work, and kept for the branch.
+The trunk is estimated from what it was told and its own measurements. A ``branch`` goes on from its units of the trunk down to the
+lowest level, and writes what is published of it; the trunk's counts of the published tree are their sums. Only with a prior is
+something asked in between, for its numbers are found from all shards (``look``).
 
 No more is in memory than a shard and the trunk. Like :mod:`das.release.post`, nothing here can see the truth.
 """
@@ -72,6 +73,10 @@ class Desk:
         """What a shard says of its units of the trunk."""
         return self.work / "told" / f"{shard:05d}.npz"
 
+    def leaves(self, shard: int) -> Path:
+        """With full information: what a shard's lowest units say of those above them, by universe."""
+        return self.work / "leaves" / f"{shard:05d}.npz"
+
     def trunk(self) -> Path:
         """What is published of the trunk's lowest units, and known of them."""
         return self.work / "trunk.npz"
@@ -130,27 +135,34 @@ def shards_of(task: Task) -> range:
 
 def collect(task: Task) -> Answer:
     """What the shards of a partition say of the trunk's lowest units; and which columns of places their tables have."""
-    desk, columns = Desk(task.run), []
+    desk, columns, written = Desk(task.run), [], list[Path]()
     for shard in shards_of(task):
-        opened, found = open_part(desk.release, shard), Messages()
+        opened, found, leaves = open_part(desk.release, shard), Messages(), Messages()
         for u in opened.after.universes:
-            found |= named(u.name, _told(opened, u))
+            said, below = _told(opened, u)
+            found |= named(u.name, said)
+            leaves |= named(u.name, below)
         messages.write(desk.told(shard), found)
+        written.append(desk.told(shard))
+        if leaves:
+            messages.write(desk.leaves(shard), leaves)
+            written.append(desk.leaves(shard))
         columns.append({level: asdict(LineColumns.of(opened.spine, level)) for level in opened.spine.levels})
-    return {"columns": columns} | made.of(desk.root, map(desk.told, shards_of(task)))
+    return {"columns": columns} | made.of(desk.root, written)
 
 
-def _told(opened: Opened, u: Universe) -> Messages:
+def _told(opened: Opened, u: Universe) -> tuple[Messages, Messages]:
+    """For the trunk; and for the branch of the same shard."""
     tree, level = opened.tree(u), opened.cut.level
     known, depth = opened.known(u), tree.spine.index(level)
     out: Messages = {"codes": tree.spine.codes[depth], "lowest": np.array(len(tree.spine.codes[-1]))}
     out |= named("known", known.up(u.schema, tree.spine, level).to_arrays())
     bounds, source = known.bounds(u.schema, tree.spine), opened.source(u)
     if is_informed(opened):
-        below = collapse(source, tree.spine, bounds, u, to=level).below[level]
-        return out | named("information", below.to_arrays())
+        found = collapse(source, tree.spine, bounds, u, to=level)
+        return out | named("information", found.below[level].to_arrays()), found.leaves.to_arrays()
     estate = Estate.of(source, tree.spine, bounds, u.schema, level, tree.measured)
-    return out | named("estate", estate.to_arrays())
+    return out | named("estate", estate.to_arrays()), {}
 
 
 def write_columns(desk: Desk, answers: Sequence[Answer]) -> None:
@@ -219,13 +231,14 @@ def _estimated(
 @dataclass(frozen=True, eq=False)
 class _Given:
     """What a branch of one universe goes on from, of its units of the trunk: ``first`` is the number of its first record, of
-    all ``records``; the tree has ``lowest`` units."""
+    all ``records``; the tree has ``lowest`` units. ``leaves``: :meth:`Desk.leaves`."""
 
     counts: Histogram
     first: int
     records: int
     lowest: int
     unbiased: Unbiased | None
+    leaves: Path
 
     @staticmethod
     def of(desk: Desk, opened: Opened, u: Universe, shard: int) -> _Given:
@@ -235,7 +248,7 @@ class _Given:
         first = arrays["first"]
         return _Given(Histogram.of_arrays(parted(arrays, "counts")).some(at), int(first[shard - 1]), int(first[-1]),
                       int(arrays["lowest"]),
-                      Unbiased.of_arrays(unbiased).rows(at) if unbiased else None)  # fmt: skip
+                      Unbiased.of_arrays(unbiased).rows(at) if unbiased else None, desk.leaves(shard))  # fmt: skip
 
 
 def look(task: Task) -> Answer:
@@ -321,7 +334,8 @@ def _descended(
     bounds, known = opened.known(u).bounds(u.schema, tree.spine), None
     method: Estimator = Passes(u.passes, after.tolerance)
     if is_informed(opened):
-        known = collapse(source, tree.spine, bounds, u, to=level, asked=opened.asked(u))
+        leaves = Information.of_arrays(parted(messages.read(given.leaves), u.name))
+        known = collapse(source, tree.spine, bounds, u, leaves=leaves, to=level, asked=opened.asked(u))
         method = known.estimator(method, after.tolerance)
     else:
         source = Pooled.of(source, tree.spine, bounds, u.schema, tree.measured, under=level)

@@ -28,7 +28,7 @@ import numpy as np
 from das.solve.company import Company
 from das.solve.layout import Array, added
 
-_ROUNDING = 4 * np.finfo(float).eps
+_ROUNDING = 32 * np.finfo(float).eps  # of some dozens of operations
 
 
 def relative_gap(company: Company, x: Array, slack: tuple[Array, Array], multipliers: tuple[Array, Array]) -> Array:
@@ -78,7 +78,9 @@ def _cost(company: Company, e: Array, x: Array) -> Array:
     Where G is singular, ``e`` must first be moved into its range. Raising ``e`` is raising lambda, at the
     cost x; lowering it is a multiplier of the bound x <= parent, which the other constraints imply, at the
     cost parent - x. Where the vector of ones is in the range (the queries sum to the total), raising by a
-    constant besides will do alone. The cheaper is taken, child by child. A move that rounding makes of zero is no move.
+    constant besides will do alone. The cheaper is taken, child by child. A move that rounding makes of zero is no move: of a singular
+    problem the gap leaves out as much as such moves cost, 7e-15 of the largest gradient for each person at most (1e-4 of
+    a county of five million, whose own scale is 1 where all its measurements fit).
     """
     if company.null is None:
         return half_norm(company, e)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from das.engine import Progress
 from das.engine.progress import SILENT
 from das.errors import InputError, SpecError
+from das.files import machine
 from das.files.readers import area_list, registry
 from das.files.readers.registry import read, read_beside
 from das.files.readers.source import source_of
@@ -52,7 +53,9 @@ def prepare(spec: RunSpec, paths: Sequence[Path], stages: Stages, progress: Prog
     known = {*spec.geography.levels, *(areas.kind for part in found for areas in part.areas)}
     if lost := [name for name in spec.geography.named if name not in known]:
         raise targets.unknown(lost[0], sorted(known))
-    return joined(found)
+    whole = joined(found)
+    machine.give_back()
+    return whole
 
 
 def _each(spec: RunSpec, parts: Sequence[Sequence[Path]], progress: Progress, threads: int) -> list[Prepared]:
@@ -62,6 +65,7 @@ def _each(spec: RunSpec, parts: Sequence[Sequence[Path]], progress: Progress, th
     with ThreadPoolExecutor(threads) as pool:
         for part in pool.map(lambda paths: _prepare(spec, paths, Stages(), SILENT, partly=True), parts):
             found.append(part)
+            machine.give_back()
             progress.advance()
     return found
 

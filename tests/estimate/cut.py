@@ -216,6 +216,9 @@ class Cut:
         universe = self.whole.universe
         said = [collapse(s.source, s.spine, s.bounds, universe, to=self.level) for s in self.shards]
         up = [Information.of_arrays(filed(known.below[self.level].to_arrays())) for known in said]
+        leaves = [Information.of_arrays(filed(known.leaves.to_arrays())) for known in said]
+        said = [collapse(s.source, s.spine, s.bounds, universe, leaves=known, to=self.level)
+                for s, known in zip(self.shards, leaves, strict=True)]  # fmt: skip
         known = collapse(self.trunk.source, self.trunk.spine.truncated(self.level), self.trunk.bounds, universe,
                          told=Information.concatenate(up).rows(self._order(self.depth)))  # fmt: skip
         unbiased = {(level, q.name): (value, error) for level, q, value, error in known.unbiased()}

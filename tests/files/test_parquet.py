@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from das.errors import ReleaseError
+from das.files import parquet
 from das.files.measurements.frame import read_nmf, summary
 from das.files.parquet import columns
 
@@ -84,3 +85,22 @@ def test_a_frame_of_foreign_columns(path: Path, change: Change, says: str) -> No
     pq.write_table(pa.table(rows), path)
     with pytest.raises(ReleaseError, match=says):
         read_nmf(path.parents[2])
+
+
+def test_a_file_that_is_written_anew_is_read_anew(tmp_path: Path) -> None:
+    """What a file of many row groups says of itself is kept while it is that file."""
+    path = tmp_path / "many.parquet"
+    for n in (70, 90):
+        with pq.ParquetWriter(tmp_path / "new", pa.schema([("a", pa.int64())])) as writer:
+            for i in range(n):
+                writer.write_table(pa.table({"a": [i]}))
+        (tmp_path / "new").replace(path)
+        first, again = parquet.opened(path), parquet.opened(path)
+        assert again.metadata == first.metadata
+        assert str(path) in {name for name, *_ in parquet._KNOWN}
+        assert again.num_row_groups == n
+        assert again.read_row_group(n - 1).to_pylist() == [{"a": n - 1}]
+    for i in range(20):
+        (tmp_path / f"{i}.parquet").write_bytes(path.read_bytes())
+        parquet.opened(tmp_path / f"{i}.parquet")
+    assert len(parquet._KNOWN) <= parquet._FILES

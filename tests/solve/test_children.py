@@ -431,3 +431,40 @@ def test_a_small_gap_does_not_excuse_a_broken_bound() -> None:
     assert s.residual > 0.1
     assert s.status is Status.INACCURATE
     assert solve(p).status is Status.OPTIMAL
+
+
+def test_a_county_of_a_thousand_tracts_is_solved_as_far_as_numbers_go() -> None:
+    """Their totals alone are measured, a bound on each type of group quarters besides: of five million people the gradients that rounding
+    leaves would count for more than the tolerance."""
+    r = np.random.default_rng(3)
+    children, cells = 1_000, 8
+    facilities = r.poisson(0.1, (children, cells - 1)) * r.poisson(1.5, (children, cells - 1))
+    truth = np.hstack([r.poisson(4_500.0, (children, 1)), facilities * r.poisson(20.0, facilities.shape) + facilities])
+    noisy = truth.sum(axis=1) + r.normal(0.0, 2.5, children)
+    support = np.hstack([np.ones((children, 1), dtype=bool), facilities > 0])
+    gram = np.full((cells, cells), 0.16)
+    s = children_qp(gram, 0.16 * np.repeat(noisy[:, None], cells, axis=1), truth.sum(axis=0).astype(float),
+                    groups=np.eye(cells)[1:], lower=facilities, upper=99_999 * facilities, support=support)  # fmt: skip
+    assert s.status is Status.OPTIMAL
+    assert s.iterations < LIMIT / 2
+    off = (truth.sum() - noisy.sum()) / children  # least squares: what is missing is shared out evenly
+    assert s.x.sum(axis=1) == pytest.approx(noisy + off, abs=1e-3)
+
+
+def test_sums_of_many_cells_are_met_when_the_cells_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of 150 cells is a thousandth off, and their sum a tenth: scaling meets it, in the place of more iterations."""
+    r = np.random.default_rng(1)
+    children, cells, deviation = 300, 150, 10.0
+    truth = r.poisson(0.1 * np.exp(r.normal(0, 2.0, (children, cells)))).astype(float)
+    noisy, total = truth + r.normal(0, deviation, truth.shape), truth.sum(axis=1, keepdims=True)
+    given = np.eye(cells) / deviation**2, noisy / deviation**2, truth.sum(axis=0)
+    bounds = {"groups": np.ones((1, cells)), "lower": total - 0.1, "upper": total + 0.1}
+    scaled = children_qp(*given, **bounds)
+    monkeypatch.setattr("das.solve.children._SCALINGS", 0)
+    plain = children_qp(*given, **bounds)
+    assert scaled.status is plain.status is Status.OPTIMAL
+    assert scaled.iterations <= plain.iterations / 2
+    assert (scaled.x >= 0).all()
+    assert scaled.x.sum(axis=0) == pytest.approx(given[2], abs=1e-9)
+    apart = 0.5 * ((scaled.x - plain.x) ** 2).sum() / deviation**2
+    assert apart <= 4 * (scaled.gap + plain.gap) * 0.5 * children * cells
