@@ -1,5 +1,6 @@
 # The commands that a person types. `make 2010` and `make test` need nothing but Python >= 3.11 and make.
-# DATA=path  RHO=fraction  OUT=folder  WORKERS=n  reach the run;  VENV=folder  is where the environment lives.
+# DATA=path  RHO=fraction  OUT=folder  WORKERS=n  (of detailed groups PARAMETERS=folder, too) reach the run;
+# VENV=folder  is where the environment lives.
 # EXTRAS=test,browser  tests the look-up of the pages in a browser, too.
 
 PYTHON ?= python3
@@ -14,13 +15,23 @@ RUN_OUT := $(if $(OUT),--out $(OUT))
 STAMP := $(shell date +%Y%m%d-%H%M%S)
 RHOS ?= 1/10,1/2,293764/114921,10,50
 
-.PHONY: 2010 1940 sweep compare test coverage lint bench reference docs docs-links notebooks dist environment clean
+.PHONY: 2010 1940 detailed sweep compare test coverage lint bench reference docs docs-links notebooks dist environment clean
 
 2010: $(VENV)/.installed
 	$(DAS) run configs/pl94-2010.toml $(OPTIONS) $(BUDGET) $(RUN_OUT)
 
 1940: $(VENV)/.installed
 	$(DAS) run configs/1940.toml $(OPTIONS) $(BUDGET) $(RUN_OUT)
+
+# Tables of detailed groups. DATA and PARAMETERS: folders as SafeTab-P takes them; simulated ones without DATA.
+DETAILED := $(or $(OUT),runs/detailed-$(STAMP))
+detailed: $(VENV)/.installed
+ifeq ($(DATA),)
+	$(DAS) data simulate detailed --out $(DETAILED)-simulated --seed 1 --quiet $(if $(PARAMETERS),--parameters $(PARAMETERS))
+	$(DAS) detailed run $(DETAILED)-simulated/parameters $(DETAILED)-simulated/data --out $(DETAILED) --workers $(WORKERS)
+else
+	$(DAS) detailed run $(or $(PARAMETERS),$(error DATA is given: give PARAMETERS, too)) $(DATA) --out $(DETAILED) --workers $(WORKERS)
+endif
 
 sweep: $(VENV)/.installed
 	$(DAS) sweep configs/pl94-2010.toml $(OPTIONS) --rho $(or $(RHO),$(RHOS)) --out $(or $(OUT),runs/sweep-$(STAMP))

@@ -59,8 +59,8 @@ SEES_THE_TRUTH = {"model", "truth", "evaluate", "risk", "files", "arrays"}
 #: Who opens one: the table below *The truth is a type* in docs/architecture.md says for what.
 OPENS_THE_TRUTH = {
     "das.truth.histogram", "das.truth.measure", "das.truth.bookkeeping", "das.truth.preparation", "das.truth.prepared", "das.truth.by_shard", "das.truth.assessment",
-    "das.arrays.measuring",
-    "das.files.readers.registry", "das.files.run.truth", "das.evaluate.accuracy", "das.evaluate.tables", "das.evaluate.two",
+    "das.truth.groups", "das.truth.group_measure", "das.truth.group_folders", "das.arrays.measuring",
+    "das.files.readers.registry", "das.files.run.truth", "das.files.detailed.people", "das.evaluate.accuracy", "das.evaluate.tables", "das.evaluate.two",
     "das.risk.exposure", "das.jobs.mapping", "das.jobs.attacking", "das.pipeline",
 }  # fmt: skip
 
@@ -315,6 +315,7 @@ def test_the_readers_are_found() -> None:
         "das.files.readers.ext1940",
         "das.files.readers.ppmf",
         "das.files.readers.table",
+        "das.files.detailed.records",
     }
     assert known | {"das.files.run.truth"} <= readers()
     assert beyond(reach("das.pipeline", packages=False)) >= {
@@ -326,8 +327,13 @@ def test_the_readers_are_found() -> None:
 
 @pytest.mark.parametrize(
     "module",
-    ["das.release.post", "das.release.page", "das.release.estimating", "das.release.area_counts", "das.arrays.noisy"],
-)
+    [
+        "das.release.post", "das.release.page", "das.release.estimating", "das.release.area_counts", "das.arrays.noisy",
+        "das.release.groups", "das.release.group_tables", "das.spec.detailed", "das.detailed.planning", "das.files.detailed.parameters",
+        "das.files.detailed.geography", "das.files.detailed.totals", "das.files.detailed.output", "das.files.detailed.measurements",
+        "das.files.detailed.regions",
+    ],
+)  # fmt: skip
 def test_post_processing_cannot_reach_the_truth(module: str) -> None:
     """No import, at any depth and in any function, leads from it to the truth, to noise or to a reader."""
     assert not beyond(reach(module, packages=False))

@@ -20,6 +20,8 @@ from click.testing import CliRunner
 
 import das
 from das.cli import main
+from das.files.simulators import detailed
+from das.jobs.groups import run_groups
 
 ROOT = Path(__file__).resolve().parents[1]
 #: The guide to one's own data is followed, in its order, by tests/end_to_end/test_own_data_guide.py.
@@ -31,7 +33,7 @@ GIVEN = {
     "CONFIG": "pl94-2010", "RUN_DIR": "runs/first", "RUN": "runs/first", "RELEASE": "runs/first/release",
     "TARGETS": "policy", "N,N,...": "1,52,3221,73057,217740,6500000",
     "PATH": "tiny", "KEY=VALUE": "budget.rho=1", "N": "1", "FILE.svg": "attack.svg", "FILE": "wards.csv", "1/10,1,10": "1", "M": "topdown", "A": "runs/first",
-    "B": "again",
+    "B": "again", "PARAMETERS": "groups/parameters", "DATA": "groups/data",
 }  # fmt: skip
 #: Said in addition where the reader may wait, and a test should not.
 SMALL = ["--quiet", "--set", "output.report=false", "--set", "output.tables=false"]
@@ -79,6 +81,9 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (here / "configs").symlink_to(ROOT / "configs")
     (here / "downloads").mkdir()
     shutil.copy(here / "tiny" / "nj2010.pl.zip", here / "downloads" / "ri2010.pl.zip")
+    for product, folder in (("persons", "groups"), ("households", "homes")):
+        detailed.write(here / folder, seed=1, states="RI,PR", persons=2_000, codes=60, product=product)
+    run_groups(here / "groups" / "parameters", here / "groups" / "data", "persons", here / "runs" / "groups")
     with (here / "runs" / "first" / "release" / "tables" / "P1_Block.csv").open(newline="") as file:
         blocks = [row["GEOCODE"] for row in csv.DictReader(file)]
     (here / "wards.csv").write_text("area,block\n" + "".join(f"{n % 3},{b}\n" for n, b in enumerate(blocks)))
@@ -116,7 +121,7 @@ def test_the_commands_are_found() -> None:
 
 
 @pytest.mark.parametrize(
-    "call", ["2010", "1940 RHO=1/2 WORKERS=4", "2010 DATA=x.zip OUT=y", "sweep", "compare", "test"]
+    "call", ["2010", "1940 RHO=1/2 WORKERS=4", "2010 DATA=x.zip OUT=y", "sweep", "compare", "detailed", "test"]
 )
 def test_a_make_target_that_is_printed_is_a_recipe(call: str) -> None:
     """Not run: what it would run is."""

@@ -20,7 +20,7 @@ from das.model.mechanism import Mechanism
 from das.model.mechanisms import DISCRETE_GAUSSIAN, GEOMETRIC
 
 #: What a statement of this version names as its ``format``.
-FORMAT = "das-privacy-statement/2"
+FORMAT = "das-privacy-statement/3"
 #: The files of a release that state its privacy: for programs, and for people.
 NAME, PAGE = "privacy.json", "privacy.html"
 ALTERED = "the release is altered: get it again from where it was published"
@@ -117,7 +117,7 @@ class StatedPath(Section):
 
 class Line(Section):
     """A line of the ledger: noise of one parameter on each of ``answers`` answers of each of ``units`` units, which are those
-    of a class of the level, or all."""
+    of a class of the level, or all; ``stability``: in how many of them a record can be, where that is more than one."""
 
     universe: str
     level: str
@@ -125,6 +125,7 @@ class Line(Section):
     units: Count
     answers: Count
     unit_class: str | None = Field(default=None, alias="class")
+    stability: Count | None = None
     parameter: Positive
     cost: Positive
 
@@ -244,7 +245,7 @@ class Stated(Section):
     """What every statement has: who drew, and whether it holds (``warning`` is there where it does not); what is exact;
     SHA-256 of what the release holds, and what its page was written with."""
 
-    format: Literal["das-privacy-statement/2"]
+    format: Literal["das-privacy-statement/3"]
     private: bool
     warning: str | None = None
     entropy: str

@@ -186,13 +186,21 @@ def differing(draws: Iterable[Draw], moves: Iterable[Sequence[UnitPath]]) -> Dif
     every, moves = tuple(draws), tuple(moves)
     paths = list(dict.fromkeys(path for move in moves for path in move))
     check_covered(every, paths)
-    counts = {path: tuple(Counter((d.mechanism, d.parameter) for d in seen(every, path)).items()) for path in paths}
+    counts = {path: _counted(seen(every, path)) for path in paths}
     names: dict[DrawCounts, UnitPath] = {}
     for path in paths:
         names.setdefault(counts[path], path)
     number = {found: i for i, found in enumerate(names)}
     distinct = dict.fromkeys(tuple(sorted(number[counts[path]] for path in move)) for move in moves)
     return (Moves(tuple(names), tuple(distinct), tuple(names.values()), len(paths) > 1),)
+
+
+def _counted(draws: Iterable[Draw]) -> DrawCounts:
+    """One answer of each draw, in every unit that a record can be in at once."""
+    counts: Counter[tuple[Mechanism, Fraction]] = Counter()
+    for d in draws:
+        counts[d.mechanism, d.parameter] += d.stability
+    return tuple(counts.items())
 
 
 def pure(draws: Plan | Ledger | Iterable[Event]) -> Fraction:

@@ -86,7 +86,15 @@ def least_cost(mechanism: Mechanism, neighbours: Neighbours, most: int, coverage
     while high - low > low / 10 ** (DIGITS + 3):
         middle = (low + high) / 2
         low, high = (middle, high) if holds(middle) else (low, middle)
-    cost = mechanism.cost(low, neighbours.sensitivity)
+    return rounded_up(mechanism.cost(low, neighbours.sensitivity))
+
+
+def rounded_up(cost: Fraction) -> Fraction:
+    """The least number of ``DIGITS`` digits that is no less.
+
+    >>> rounded_up(Fraction(1, 3))
+    Fraction(1667, 5000)
+    """
     unit = Fraction(10) ** (floor(log10(cost)) + 1 - DIGITS)
     return ceil(cost / unit) * unit
 

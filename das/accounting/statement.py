@@ -7,12 +7,12 @@ compute it again (:mod:`das.release.verify`).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
 from das.accounting.agreeing import AGREEING, ANY, ExactQueries, definitions, free
-from das.accounting.changes import changes
+from das.accounting.changes import Change, changes
 from das.accounting.document import (
     FORMAT,
     FORMS,
@@ -51,7 +51,11 @@ class Terms:
     """What an account needs beside the draws: the levels of the tree, root first; by universe its schema, level and query
     of each count that is published exactly, and the paths of its plan where there are several: with how many lowest
     units there are on each, where there is a tree (``places``), and the levels at which a place may be in two units
-    (``split``)."""
+    (``split``).
+
+    Of records that are no cells of a schema there is none, and ``changed`` says what single changes of one there are, by universe;
+    ``says`` what a reader must know beside the numbers, in the place of what holds of any tree. ``neighbouring`` says what differs
+    between neighbours of which a record may be in units of several classes of a level at once, so that more can than a path has."""
 
     mechanism: Mechanism
     neighbours: Neighbours
@@ -63,17 +67,32 @@ class Terms:
     paths: Mapping[str, Sequence[UnitPath]] = field(default_factory=dict)
     places: Mapping[str, Mapping[UnitPath, int]] = field(default_factory=dict)
     split: Mapping[str, Collection[str]] = field(default_factory=dict)
+    changed: Mapping[str, Callable[[Sequence[Draw]], Sequence[Change]]] = field(default_factory=dict)
+    says: Sequence[str] | None = None
+    neighbouring: Mapping[str, Callable[[Sequence[Draw]], Differing]] = field(default_factory=dict)
 
     def free(self, universe: str, draws: Iterable[Draw], exact: ExactQueries) -> list[Draw]:
         """The draws that tell neighbours apart which agree on ``exact``."""
+        if not exact:
+            return list(draws)
         return free(draws, exact, self.schemas[universe], self.levels, self.split.get(universe, ()))
+
+    def changes(self, universe: str, draws: Sequence[Draw]) -> Sequence[Change]:
+        """The single changes of a record of a universe that are stated."""
+        if universe in self.changed:
+            return self.changed[universe](draws)
+        paths, split = self.paths_of(universe, draws), self.split.get(universe, ())
+        return changes(draws, self.schemas[universe], self.levels, self.exact[universe], paths, split)
 
     def paths_of(self, universe: str, draws: Sequence[Draw]) -> Sequence[UnitPath]:
         return self.paths.get(universe) or (through(draws),)
 
     def differing(self, draws: Mapping[str, Sequence[Draw]]) -> dict[str, Differing]:
         """By universe what differs between neighbours."""
-        return {u: record(ds, self.neighbours, self.paths_of(u, ds)) for u, ds in draws.items()}
+        return {
+            u: self.neighbouring[u](ds) if u in self.neighbouring else record(ds, self.neighbours, self.paths_of(u, ds))
+            for u, ds in draws.items()
+        }
 
 
 @dataclass(frozen=True)
@@ -147,9 +166,7 @@ def _spending(draws: Sequence[Draw], paths: Sequence[UnitPath]) -> Spending:
 def _changes(terms: Terms, universe: str, draws: Sequence[Draw]) -> list[StatedChange]:
     """What each change of one record can cost: exactly, and as epsilon at the delta of the specification."""
     out: list[StatedChange] = []
-    paths = terms.paths_of(universe, draws)
-    given = terms.schemas[universe], terms.levels, terms.exact[universe], paths, terms.split.get(universe, ())
-    for c in changes(draws, *given):
+    for c in terms.changes(universe, draws):
         said = {"kind": c.kind, "what": c.what, "says": c.says, "cost": cost(terms.mechanism.currency, c.differing)}
         out.append(PureChange.make(**said) if terms.mechanism.pure
                    else ZcdpChange.make(**said, **dict(epsilons(c.differing, terms.delta, [universe]))))  # fmt: skip
@@ -177,7 +194,7 @@ def statement(
         "outside": outside,
         "assigned": made_up,
         "says": [
-            *meaning(terms.neighbours, outside, list(drawn.every), bypassed=bool(_paths(terms, drawn.every))),
+            *_meaning(terms, outside, drawn),
             *notes,
             *(says for attributes in made_up.values() for says in attributes.values()),
         ],
@@ -192,6 +209,12 @@ def statement(
     return FORMS[terms.mechanism].statement.make(**whole)
 
 
+def _meaning(terms: Terms, outside: Sequence[Invariant], drawn: Drawn) -> Sequence[str]:
+    if terms.says is not None:
+        return terms.says
+    return meaning(terms.neighbours, outside, list(drawn.every), bypassed=bool(_paths(terms, drawn.every)))
+
+
 def invariants(constraints: Mapping[str, Sequence[Constraint]]) -> list[Invariant]:
     """What is published exactly, by universe: a line for each."""
     return [
@@ -204,4 +227,5 @@ def invariants(constraints: Mapping[str, Sequence[Constraint]]) -> list[Invarian
 def _line(e: Event) -> Line:
     return FORMS[e.mechanism].line.make(universe=e.universe, level=e.level, query=e.query, units=e.units, answers=e.answers,
                                     unit_class=None if e.unit_class == ALL else e.unit_class,
+                                    stability=None if e.stability == 1 else e.stability,
                                     parameter=e.parameter, cost=e.cost)  # fmt: skip

@@ -27,6 +27,7 @@ COMMANDS = {
     "risk": ("das.cli.risk", "What an intruder learns."),
     "nmf": ("das.cli.nmf", "Noisy measurement files: what they hold, rows of them, whether they are whole."),
     "store": ("das.cli.store", "Carry a finished run to S3 or another store; fetch a release from one."),
+    "detailed": ("das.cli.detailed", "Tables of detailed race and ethnic groups, from the folders of SafeTab."),
     "data": ("das.cli.data", "Simulated extracts, and official files."),
 }
 

@@ -14,7 +14,8 @@ from das.errors import UserError
 from das.files import fetch
 from das.files.simulators import census_1940 as simulate_1940
 from das.files.simulators import census_2010 as simulate_2010
-from das.files.simulators import nation
+from das.files.simulators import detailed, nation
+from das.model.adaptive import PRODUCTS
 
 
 @click.group()
@@ -23,37 +24,54 @@ def data() -> None:
 
 
 @data.command()
-@click.argument("what", type=click.Choice(["2010", "1940", "nation"]))
+@click.argument("what", type=click.Choice(["2010", "1940", "nation", "detailed"]))
 @click.option("--out", type=PATH, required=True, help="Folder to write to; states of a nation that are there are kept.")
 @click.option("--seed", type=int, required=True, help="The same seed gives the same files.")
-@click.option("--states", help="How many states; of the nation which, as RI,TX.  [default: 3, and all of the nation]")
+@click.option("--states", help="How many states; of the nation and of detailed groups which, as RI,TX, of these PR and all, too.  "
+              "[default: 3, all of the nation, and AZ,RI,PR]")  # fmt: skip
 @click.option("--persons", type=click.IntRange(1), help="Persons in all; the nation's are given.  [default: 12000]")
 @click.option("--sf1", is_flag=True, help="2010 only: write group quarters by type (SF1 segment 06) too.")
 @click.option(
-    "--share", type=float, default=1.0, show_default=True, help="Nation only: the part of each state to make, as 0.1."
+    "--share",
+    type=float,
+    help="Nation and detailed only: the part of each state to make, as 0.1.  [default: 1, or --persons]",
 )
+@click.option("--product", type=click.Choice(list(PRODUCTS)), help="Detailed only: whose records.  [default: persons]")
+@click.option("--parameters", type=PATH, metavar="DIR", help="Detailed only: a folder whose code tables, and budgets if they are of the "
+              "product, are taken. Default: made up, as many as in 2020.")  # fmt: skip
 @click.option(
-    "--workers", type=click.IntRange(1), default=1, show_default=True, help="Nation only: processes, a state to each."
-)
+    "--workers", type=click.IntRange(1), default=1, show_default=True,
+    help="Nation and detailed only: processes, a state to each.",
+)  # fmt: skip
 @json_option
 @quiet_option
 @guarded
 def simulate(
-    what: str, out: Path, seed: int, states: str | None, persons: int | None, sf1: bool, share: float, workers: int,
-    as_json: bool, quiet: bool,
+    what: str, out: Path, seed: int, states: str | None, persons: int | None, sf1: bool, share: float | None,
+    product: str | None, parameters: Path | None, workers: int, as_json: bool, quiet: bool,
 ) -> None:  # fmt: skip
     """Write a simulated extract in the true format of 2010 (P.L. 94-171) or 1940 (EXT1940USCB), or a NATION of 51 states in
-    that of 2020, with its 8.1 million blocks and the public totals of states and counties."""
+    that of 2020, with its 8.1 million blocks and the public totals of states and counties; or folders of parameters and of records for
+    DETAILED groups, as `das detailed` takes them."""
     if sf1 and what != "2010":
         raise UserError(f"there is no SF1 for {what}", where="--sf1")
-    if what == "nation":
+    if what != "detailed" and (product is not None or parameters is not None):
+        raise UserError(f"--product and --parameters are of detailed groups, not of {what}", where="das data simulate")
+    if what in ("2010", "1940") and (share is not None or workers != 1):
+        raise UserError(
+            f"--share and --workers are of the nation and of detailed groups, not of {what}", where="das data simulate"
+        )
+    if what == "detailed":
+        with Live(quiet) as progress:
+            written = detailed.write(out, seed=seed, states=states or detailed.DEFAULT_STATES, persons=persons, share=share,
+                                     product=product or "persons", given=parameters, workers=workers, progress=progress)  # fmt: skip
+    elif what == "nation":
         if persons is not None:
             raise UserError("a nation has the persons of its states", where="--persons", remedy="give --share")
         with Live(quiet) as progress:
             named = states.upper().split(",") if states is not None else None
-            written = nation.write(out, seed=seed, share=share, states=named, workers=workers, progress=progress)
-    elif share != 1 or workers != 1:
-        raise UserError(f"--share and --workers are of the nation, not of {what}", where="das data simulate")
+            part = 1.0 if share is None else share
+            written = nation.write(out, seed=seed, share=part, states=named, workers=workers, progress=progress)
     elif what == "2010":
         written = simulate_2010.write(out, seed=seed, states=_number(states), persons=persons or 12_000, sf1=sf1)
     else:

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from das.engine.choice import LOCAL, SIZE, EngineChoice
 from das.engine.tasks import HandedOver
 from das.errors import ReleaseError, UserError
 from das.files.run.board import Board
@@ -64,6 +65,19 @@ def resumable(out: Path, command: Sequence[object]) -> Iterator[None]:
             error.add_note(done)
         error.add_note(_how_to_resume(RunDirectory(out), command))
         raise
+
+
+def of_engine(choice: EngineChoice) -> list[object]:
+    """The options that choose it again."""
+    out: list[object] = [] if choice.name == LOCAL else ["--engine", choice.name]
+    out += [*optional("--scheduler", choice.scheduler), *optional("--tls", choice.tls)]
+    out += repeated("--partition", [choice.size] * (choice.size != SIZE))
+    return out + ["--wait"] * choice.wait
+
+
+def optional(name: str, value: object) -> list[object]:
+    """An option, if it was given."""
+    return [] if value is None else [name, value]
 
 
 def _tasks_done(out: Path) -> str | None:

@@ -98,6 +98,14 @@ def exact_option(name: str, value: str) -> Fraction:
         raise UserError(str(error), where=name) from None
 
 
+def exact_delta(value: str) -> Fraction:
+    """That of ``--delta``."""
+    at = exact_option("--delta", value)
+    if not 0 < at < 1:
+        raise UserError(f"{value} is not between 0 and 1", where="--delta")
+    return at
+
+
 def run_options(function: Callable[..., None]) -> Callable[..., None]:
     function = click.option("--workers", type=click.IntRange(1), default=1, show_default=True,
                             help="Processes that estimate and round.")(function)  # fmt: skip

@@ -16,7 +16,7 @@ from das.accounting.codec import plain
 from das.accounting.statement import promises
 from das.cli import idle
 from das.cli.console import class_of, console, headline_table, plan_table
-from das.cli.interruption import repeated, resumable
+from das.cli.interruption import of_engine, optional, repeated, resumable
 from das.cli.options import (
     PATH,
     config_argument,
@@ -30,7 +30,7 @@ from das.cli.options import (
     warn_of,
 )
 from das.engine import Silent
-from das.engine.choice import LOCAL, SIZE, EngineChoice
+from das.engine.choice import EngineChoice
 from das.engine.display import Live
 from das.errors import UserError
 from das.evaluate import headline
@@ -83,8 +83,8 @@ def run(
     choice = EngineChoice(engine, workers, scheduler, tls, wait, size)
     out = out or Path("runs") / f"{_file_name(spec.run.name)}-{datetime.now():%Y%m%d-%H%M%S}"
     again = ["das", "run", config, *repeated("--set", changes), "--out", out, *repeated("--data", paths),
-             *(["--workers", workers] if workers > 1 else []), *_of_engine(choice),
-             *_option("--store", store), *_option("--confidential-store", confidential_store)]  # fmt: skip
+             *(["--workers", workers] if workers > 1 else []), *of_engine(choice),
+             *optional("--store", store), *optional("--confidential-store", confidential_store)]  # fmt: skip
     with resumable(out, again), Live(quiet) as progress:
         outcome = pipeline.run(
             spec,
@@ -127,19 +127,6 @@ def run(
     if spec.output.report:
         click.echo(f"  page     {outcome.directory.page}   (look up every place)")
         click.echo(f"  report   {outcome.directory.report}   (confidential: the errors)")
-
-
-def _of_engine(choice: EngineChoice) -> list[object]:
-    """The options that choose it again."""
-    out: list[object] = [] if choice.name == LOCAL else ["--engine", choice.name]
-    out += [*_option("--scheduler", choice.scheduler), *_option("--tls", choice.tls)]
-    out += repeated("--partition", [choice.size] * (choice.size != SIZE))
-    return out + ["--wait"] * choice.wait
-
-
-def _option(name: str, value: object) -> list[object]:
-    """An option, if it was given."""
-    return [] if value is None else [name, value]
 
 
 def _sized(size: Size, with_data: bool) -> str:

@@ -13,6 +13,7 @@ from das.files.run.run_directory import RunDirectory
 from das.files.run.staged import attempt
 from das.release import by_shard
 from das.truth import by_shard as truth_by_shard
+from das.truth import group_run
 
 #: The work of each stage that is done by tasks, by its name.
 STAGES: Mapping[str, Work] = {
@@ -21,6 +22,7 @@ STAGES: Mapping[str, Work] = {
     "look": by_shard.look,
     "branch": by_shard.branch,
     "evaluate": truth_by_shard.evaluate,
+    "groups": group_run.task,
 }
 
 

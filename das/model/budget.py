@@ -16,6 +16,10 @@ draws of the classes on its path, and of no other unit. Let :math:`c_i` be the s
 Either way no more than :math:`\max_i c_i`, the cost of the dearest path: that is what a plan costs. With one class to a
 level there is one path, and its cost is the sum of all draws; shares that sum to 1, over levels and within each, make it
 the budget exactly.
+
+*Units that overlap.* Where a record may be in several units of a class at once, such as groups of a population, no more than its
+``stability`` z, each answer of a draw that changes does so z times: the draw costs z times as much, or has as much more noise.
+(A record that is replaced leaves z units and comes to z others.) So z stands beside s wherever a cost is reckoned.
 """
 
 from __future__ import annotations
@@ -73,19 +77,26 @@ class QueryNoise:
 @dataclass(frozen=True)
 class Draw(QueryNoise):
     """One measurement to be made, and its ``cost`` in the mechanism's currency: the parameter follows from it and the
-    neighbour relation, and it from these."""
+    neighbour relation, and it from these. ``stability``: in how many of its units a record can be."""
 
     cost: Fraction
+    stability: int = field(default=1, kw_only=True)
 
     @staticmethod
     def priced(
-        level: str, query: str, mechanism: Mechanism, neighbours: Neighbours, cost: Fraction, unit_class: str = ALL
+        level: str,
+        query: str,
+        mechanism: Mechanism,
+        neighbours: Neighbours,
+        cost: Fraction,
+        unit_class: str = ALL,
+        stability: int = 1,
     ) -> Draw:
         """With the noise that ``cost`` allows."""
         if cost <= 0:
             raise PrivacyError(f"{query!r} at {level!r} costs {cost}, not positive", where="plan")
-        parameter = mechanism.parameter(cost, neighbours.sensitivity)
-        return Draw(level, query, mechanism, parameter, cost, unit_class=unit_class)
+        parameter = mechanism.parameter(cost, neighbours.sensitivity * stability)
+        return Draw(level, query, mechanism, parameter, cost, unit_class=unit_class, stability=stability)
 
     @property
     def place(self) -> tuple[str, str]:
@@ -165,7 +176,7 @@ class Plan:
         object.__setattr__(self, "draws", tuple(self.draws))
         object.__setattr__(self, "paths", tuple(tuple(p) for p in self.paths) or (through(self.draws),))
         for d in self.draws:
-            if d.cost <= 0 or d.parameter != d.mechanism.parameter(d.cost, self.neighbours.sensitivity):
+            if d.cost <= 0 or d.parameter != d.mechanism.parameter(d.cost, self.neighbours.sensitivity * d.stability):
                 raise PrivacyError(
                     f"noise of {d.mechanism.symbol} {d.parameter} does not cost {d.cost} under "
                     f"{self.neighbours.value} neighbours",
@@ -261,7 +272,7 @@ class Plan:
         """The same shares of another total: every path costs the same multiple of what it did."""
         factor = budget / self.cost
         draws = (
-            Draw.priced(d.level, d.query, d.mechanism, self.neighbours, d.cost * factor, d.unit_class)
+            Draw.priced(d.level, d.query, d.mechanism, self.neighbours, d.cost * factor, d.unit_class, d.stability)
             for d in self.draws
         )
         return Plan(self.neighbours, tuple(draws), self.paths)

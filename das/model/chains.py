@@ -51,7 +51,7 @@ def title(path: UnitPath) -> str:
     'State to County'
     """
     many = [unit_class for level, unit_class in path if unit_class not in (level, UNMEASURED, ALL)]
-    return ", ".join(many) or PLAIN
+    return ", ".join(dict.fromkeys(many)) or PLAIN
 
 
 def conceivable(levels: Sequence[str]) -> tuple[UnitPath, ...]:

@@ -23,7 +23,7 @@ class Event(Draw):
         """That ``draw`` was made."""
         return Event(
             draw.level, draw.query, draw.mechanism, draw.parameter, draw.cost, universe, units, answers,
-            unit_class=draw.unit_class,
+            unit_class=draw.unit_class, stability=draw.stability,
         )  # fmt: skip
 
 

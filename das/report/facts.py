@@ -106,6 +106,14 @@ def facts(
     return out
 
 
+def group_facts(name: str, what: str, privacy: Document) -> Facts:
+    """Of a release of population groups; ``what`` is measured is said in words."""
+    out: Facts = {"name": name, "schema": what, "private": privacy.private, "mechanism": privacy.mechanism, "apart": False,
+                  "invariants": []}  # fmt: skip
+    _promise(out, privacy)
+    return out
+
+
 def _promise(out: Facts, privacy: Document) -> None:
     """The guarantee: of all universes together, or in the words of whoever published the measurements."""
     if isinstance(privacy, ForeignStatement):

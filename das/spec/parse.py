@@ -23,7 +23,7 @@ from das.spec.published import PublishedSpec
 from das.spec.run import RunSpec
 
 Spec = RunSpec | PublishedSpec
-Kind = TypeVar("Kind", RunSpec, PublishedSpec)
+SpecKind = TypeVar("SpecKind", RunSpec, PublishedSpec)
 
 #: What a specification says of one machine alone.
 _OF_A_MACHINE: Any = {"data": {"path"}, "own": {"__all__": {"data": {"path"}}}}
@@ -79,7 +79,7 @@ def _tree(text: str, where: str) -> dict[str, Any]:
         raise SpecError(f"not valid TOML: {error}", where=where, remedy="mend that line") from None
 
 
-def _checked(kind: type[Kind], tree: dict[str, Any], check: Callable[[Kind], Kind], where: str) -> Kind:
+def _checked(kind: type[SpecKind], tree: dict[str, Any], check: Callable[[SpecKind], SpecKind], where: str) -> SpecKind:
     try:
         return check(kind.model_validate(tree))
     except ValidationError as error:

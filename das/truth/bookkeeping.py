@@ -20,9 +20,10 @@ attempt, with a file that nobody can make twice; the second who would is stopped
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Protocol
 
 from das.accounting.statement import Drawn
 from das.errors import PrivacyError, ReleaseError, UserError
@@ -31,11 +32,11 @@ from das.files.run import noise_key, run_directory
 from das.files.run.board import Board
 from das.files.run.ledger import Attempt, Entries, LedgerFile, MeasuredPart, StageKey
 from das.files.run.run_directory import RunDirectory
-from das.model.budget import dearest
+from das.model.budget import Plan, dearest
 from das.model.ledger import Event, Ledger
 from das.noise import entropy
 from das.noise.entropy import Entropy
-from das.spec import RunSpec
+from das.spec.parts import Run
 
 #: By universe, what tells its true counts from any other: digests of pieces of them, by names.
 TruthDigests = Mapping[str, Mapping[str, str]]
@@ -43,6 +44,26 @@ TruthDigests = Mapping[str, Mapping[str, str]]
 _ANOTHER = "resume with what the run began with, or start another in a new folder"
 _AGAIN = ("measure again with --accept-spent (that spends as much once more, and the privacy statement then names both "
           "spendings), or give the run up")  # fmt: skip
+
+
+class PlannedRecords(Protocol):
+    """Records of one kind, and what is measured of them."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def plan(self) -> Plan: ...
+
+
+class Measuring(Protocol):
+    """What a run is to measure: a configuration, or the parameters of population groups."""
+
+    @property
+    def run(self) -> Run: ...
+
+    @property
+    def universes(self) -> Sequence[PlannedRecords]: ...
 
 
 @dataclass(frozen=True)
@@ -56,7 +77,7 @@ class StagePlan:
 class Books:
     """Opened before the first draw of a run, or when it goes on; closed when every part is measured."""
 
-    def __init__(self, spec: RunSpec, planned: Mapping[StageKey, StagePlan], directory: RunDirectory) -> None:
+    def __init__(self, spec: Measuring, planned: Mapping[StageKey, StagePlan], directory: RunDirectory) -> None:
         self._spec, self._planned, self._directory = spec, planned, directory
         self._file = LedgerFile(directory.ledger)
         self._key: str | None = None
@@ -64,7 +85,7 @@ class Books:
 
     @staticmethod
     def of(
-        spec: RunSpec,
+        spec: Measuring,
         planned: Mapping[StageKey, StagePlan],
         directory: RunDirectory,
         truth: TruthDigests,
@@ -193,7 +214,7 @@ class Books:
                 ledger.append(event)
 
 
-def source_of(spec: RunSpec, directory: RunDirectory) -> Entropy | None:
+def source_of(spec: Measuring, directory: RunDirectory) -> Entropy | None:
     """The source that the configuration asks for; a seed makes the run repeatable and not private. None where it follows from a
     run key, and there is none: before a run has begun, or when it has measured everything."""
     if spec.run.seed is not None:

@@ -41,7 +41,7 @@ from das.noise.entropy import Entropy
 from das.release.seal import seal
 from das.spec import RunSpec
 from das.stages import Stages
-from das.truth.bookkeeping import Books, StagePlan, source_of
+from das.truth.bookkeeping import Books, Measuring, StagePlan, source_of
 from das.truth.measure import check_fits, draw, events, truth_digest
 from das.truth.prepared import Prepared
 
@@ -199,7 +199,7 @@ def _measured(
     return books.close()
 
 
-def noise_of(spec: RunSpec, directory: RunDirectory) -> Entropy:
+def noise_of(spec: Measuring, directory: RunDirectory) -> Entropy:
     """The source of a run whose books are open, for who measures: whoever it is reads the run key from its file."""
     source = source_of(spec, directory)
     if source is None:

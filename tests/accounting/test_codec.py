@@ -140,7 +140,7 @@ def test_few_alterations_pass_both() -> None:
 
 
 @pytest.mark.parametrize("format_, words", [
-    ("das-privacy-statement/3", ["'das-privacy-statement/3'", "reads 'das-privacy-statement/2'", "under 'software'"]),
+    ("das-privacy-statement/4", ["'das-privacy-statement/4'", "reads 'das-privacy-statement/3'", "under 'software'"]),
     ("", ["''", "reads"]),
     (2, ["no privacy statement (format", "not 2"]),
     (None, ["no privacy statement (format: Field required", "before its statements had formats"]),

@@ -135,7 +135,7 @@ def nudge(path: tuple[Any, ...], value: Any) -> Change:
     (("extra",), 1, ["no privacy statement (extra: Extra inputs are not permitted"]),
     (("cost",), {"total": "1"}, ["no privacy statement (cost: Extra inputs are not permitted"]),
     (("ledger", 3, "cost"), "1", ["no privacy statement (ledger.3.cost: Extra inputs are not permitted"]),
-    (("format",), "das-privacy-statement/3", ["the format 'das-privacy-statement/3'", "reads 'das-privacy-statement/2'"]),
+    (("format",), "das-privacy-statement/4", ["the format 'das-privacy-statement/4'", "reads 'das-privacy-statement/3'"]),
     (("format",), None, ["no privacy statement (format", "before its statements had formats"]),
     (("outside_the_guarantee",), [], ["total", "in the files, and not in the statement"]),
     (("ledger",), "none", ["no privacy statement"]),

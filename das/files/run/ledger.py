@@ -240,8 +240,8 @@ def _is_there(entries: Entries, part: MeasuredPart) -> bool:
 
 
 def to_json(e: Event) -> dict[str, Any]:
-    """What the line of an event says: the parameter and the cost under the names that the mechanism gives them, and the
-    class of units where a level has several."""
+    """What the line of an event says: the parameter and the cost under the names that the mechanism gives them, the
+    class of units where a level has several, and in how many units a record can be where that is more than one."""
     return {
         "universe": e.universe,
         "level": e.level,
@@ -252,6 +252,7 @@ def to_json(e: Event) -> dict[str, Any]:
         e.mechanism.symbol: str(e.parameter),
         e.mechanism.currency: str(e.cost),
         **({} if e.unit_class == ALL else {"class": e.unit_class}),
+        **({} if e.stability == 1 else {"stability": e.stability}),
     }
 
 
@@ -260,7 +261,7 @@ def from_json(value: dict[str, Any]) -> Event:
     parameter, cost = (Fraction(value[key]) for key in (mechanism.symbol, mechanism.currency))
     return Event(
         value["level"], value["query"], mechanism, parameter, cost, value["universe"], value["units"], value["answers"],
-        unit_class=value.get("class", ALL),
+        unit_class=value.get("class", ALL), stability=value.get("stability", 1),
     )  # fmt: skip
 
 

@@ -52,6 +52,11 @@ def skewed(rng: np.random.Generator, size: int | tuple[int, ...], sigma: float) 
     return np.exp(sigma * np.sqrt(-2 * np.log1p(-u)) * np.cos(2 * np.pi * v))
 
 
+def zipf(size: int, power: float) -> Floats:
+    """Weights that fall with their rank, as Zipf's law has it."""
+    return np.exp(-power * np.log(np.arange(1.0, size + 1)))
+
+
 def choose(rng: np.random.Generator, weights: Floats, size: int) -> Ints:
     """``size`` draws from the categories ``0..len(weights)-1``."""
     cdf = np.cumsum(weights)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
 
@@ -22,42 +22,52 @@ from das.model.codes import text
 from das.model.ledger import Event
 from das.model.measured_spine import MeasuredSpine
 from das.model.mechanisms import MECHANISMS
+from das.release.groups import is_groups, open_groups
 from das.release.verify.place import place
 from das.spec import RunSpec, parse
+from das.spec.detailed import DetailedSpec
 
 
-def drawn(release: Path) -> tuple[RunSpec, stated.Drawn]:
+def drawn(release: Path) -> tuple[RunSpec | DetailedSpec, stated.Drawn]:
     """The specification of a release, and the events of its ledger: each draw of the plan once, kept, and what
     interrupted attempts drew. Raises :class:`ReleaseError` where there is no ledger, or it is not of this plan."""
     privacy_statement.read_ours(release)
+    if is_groups(release):
+        opened = open_groups(release)
+        planned = {opened.name: [e for plan in opened.spec.plans for e in opened.events(plan)]}
+        return opened.spec, _entered(LedgerFile(release / "ledger.jsonl"), planned)
     if missing := [n for n in ("ledger.jsonl", "spec.toml", "spine.parquet") if not (release / n).is_file()]:
         raise ReleaseError(f"there is no {missing[0]}", where=release,
                            remedy="name the run that has the noisy measurements")  # fmt: skip
     spec = parse(run_directory.read_text(release / "spec.toml", "specification"), where=str(release / "spec.toml"))
-    trees, book = trees_of(release, [u.name for u in spec.universes]), LedgerFile(release / "ledger.jsonl")
+    trees = trees_of(release, [u.name for u in spec.universes])
     _check_places(trees, release)
     spec = spec.on(trees)
-    events: dict[str, tuple[Event, ...]] = {u.name: () for u in spec.universes}
+    planned = {
+        u.name: [Event.of(d, u.name, int(trees[u.name].classes(d.level)[d.unit_class].sum()), u.schema.query(d.query).answers)
+                 for d in u.plan.draws]
+        for u in spec.universes
+    }  # fmt: skip
+    return spec, _entered(LedgerFile(release / "ledger.jsonl"), planned)
+
+
+def _entered(book: LedgerFile, planned: Mapping[str, Sequence[Event]]) -> stated.Drawn:
+    """What a ledger says, if it is what was ``planned``, by universe."""
+    events: dict[str, tuple[Event, ...]] = dict.fromkeys(planned, ())
     lost: dict[str, tuple[Event, ...]] = {}
     entries = book.entries
     for into, attempts in ((events, entries.last().values()), (lost, entries.lost())):
         for a in attempts:
             into[a.universe] = (*into.get(a.universe, ()), *a.events)
-    for u in spec.universes:
-        planned = [
-            Event.of(
-                d, u.name, int(trees[u.name].classes(d.level)[d.unit_class].sum()), u.schema.query(d.query).answers
-            )
-            for d in u.plan.draws
-        ]
-        if list(events[u.name]) != planned or not set(lost.get(u.name, ())) <= set(planned):
-            raise ReleaseError(f"the draws of {u.name} are not those of the plan in spec.toml", where=book.path,
+    for universe, due in planned.items():
+        if list(events[universe]) != list(due) or not set(lost.get(universe, ())) <= set(due):
+            raise ReleaseError(f"the draws of {universe} are not those of the plan in spec.toml", where=book.path,
                                remedy=ALTERED)  # fmt: skip
     if torn := [stage for stage in entries.last() if not entries.whole(stage)]:
         raise ReleaseError(f"{torn[0][0]} at {torn[0][1]} has not all its parts", where=book.path, remedy=ALTERED)
     if not entries.closed:
         raise ReleaseError("it does not say that everything was measured", where=book.path, remedy=ALTERED)
-    return spec, stated.Drawn(events, lost)
+    return stated.Drawn(events, lost)
 
 
 def trees_of(release: Path, universes: Iterable[str]) -> dict[str, MeasuredSpine]:
@@ -88,7 +98,7 @@ def _check_sums(said: Statement, path: Path) -> None:
     sensitivity = Neighbours(said.neighbours).sensitivity
     for table, lines in (("ledger", said.ledger), ("spent_by_interrupted_attempts", said.lost)):
         for i, d in enumerate(lines):
-            if mechanism.cost(d.parameter, sensitivity) != d.cost:
+            if mechanism.cost(d.parameter, sensitivity * (d.stability or 1)) != d.cost:
                 raise ReleaseError(f"{d.query!r} at {d.level!r}: its noise does not cost {d.cost}",
                                    where=place(path, (table, i, mechanism.currency)), remedy=ALTERED)  # fmt: skip
     sums = {u: _dearest(said, u, path) for u in dict.fromkeys(d.universe for d in said.every)}

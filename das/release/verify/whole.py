@@ -22,12 +22,15 @@ from das.model.constraint import Constraint, summed
 from das.model.mechanisms import MECHANISMS
 from das.noise import entropy
 from das.release import dictionary
+from das.release.groups import is_groups, open_groups
+from das.release.verify import groups
 from das.release.verify.books import check_books, drawn, trees_of
 from das.release.verify.differences import differences
 from das.release.verify.measured import check_files
 from das.release.verify.place import place
 from das.release.verify.sealed import check_page, check_seal, same_software
 from das.spec import RunSpec
+from das.spec.detailed import DetailedSpec
 
 #: What is not a function of the ledger and the specification: held against something else, or believed.
 _NOT_RECOMPUTED = ("what_this_means", "digests", "software")
@@ -42,6 +45,10 @@ def check(release: Path) -> Sequence[Line | ForeignLine]:
     """
     said = privacy_statement.read(release)
     mechanism = MECHANISMS[said.mechanism]
+    if is_groups(release):
+        groups.check_files(open_groups(release))
+        check_books(release, privacy_statement.read_ours(release))
+        return privacy_statement.read_ours(release).ledger
     if isinstance(said, ForeignStatement):
         check_files(release, mechanism, said.measured)
         return said.measured
@@ -56,17 +63,18 @@ def statement(release: Path) -> Statement:
     spec, made = drawn(release)
     check(release)
     said = privacy_statement.read_ours(release)
-    _check_layout(release, spec)
-    _check_constraints(release, spec, said)
-    if same_software(said):
-        _check_dictionary(release, spec, said.assigned)
+    if isinstance(spec, RunSpec):
+        _check_layout(release, spec)
+        _check_constraints(release, spec, said)
+        if same_software(said):
+            _check_dictionary(release, spec, said.assigned)
     _check_again(release, spec, made, said)
     check_seal(release, said)
     check_page(release, said, spec.run.name)
     return said
 
 
-def _check_again(release: Path, spec: RunSpec, made: stated.Drawn, said: Statement) -> None:
+def _check_again(release: Path, spec: RunSpec | DetailedSpec, made: stated.Drawn, said: Statement) -> None:
     """Every value that follows from ledger, specification and source, and every sentence that follows from them."""
     name, private = entropy.stated(spec.run.entropy, spec.run.seed)
     again = stated.statement(spec.terms, made, said.outside, name, private, assigned=said.assigned)

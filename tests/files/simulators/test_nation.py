@@ -279,7 +279,7 @@ def test_the_command_writes_the_states_asked_for(tmp_path: Path, commands: Comma
     for wrong, message in (
         (("nation", "--persons", "5000"), "a nation has the persons of its states"),
         (("nation", "--sf1"), "there is no SF1 for nation"),
-        (("2010", "--share", "0.5"), "--share and --workers are of the nation, not of 2010"),
+        (("2010", "--share", "0.5"), "--share and --workers are of the nation and of detailed groups, not of 2010"),
         (("2010", "--states", "RI"), "'RI' is no number of states"),
     ):
         code, _, err = run(*wrong)

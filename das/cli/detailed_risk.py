@@ -1,0 +1,60 @@
+"""What an intruder learns from a release by population groups."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from das.cli.console import console, records_table
+from das.cli.detailed_plan import read
+from das.cli.options import PATH, guarded, json_option
+from das.detailed.membership import Membership, membership, told
+from das.model.adaptive import PRODUCTS
+
+#: Of whom chances are stated: how many codes of race are known to be written down, and whether the ethnicity is of a group.
+PERSONS = {
+    "one code of race": (1, False),
+    "one code of race, and an ethnicity": (1, True),
+    "as many codes as are read, and an ethnicity": (None, True),
+}
+
+
+@click.command()
+@click.argument("folder", metavar="PARAMETERS", type=PATH)
+@click.option(
+    "--product", type=click.Choice(list(PRODUCTS)), default="persons", show_default=True, help="Which statistics."
+)
+@json_option
+@guarded
+def risk(folder: Path, product: str, as_json: bool) -> None:
+    """What an intruder learns of one person, and of the size of a group, from a release with these PARAMETERS.
+
+    The intruder knows all other records and sees every level and both stages; chances are exact, of the best test that there is.
+    """
+    parameters = read(folder, product)
+    found = [(who, membership(parameters, run, *of)) for run in parameters.runs for who, of in PERSONS.items()]
+    seen = [s for run in parameters.runs for plan in parameters.plans(run) for s in told(plan, parameters.chance)]
+    if as_json:
+        members = [{"who": who, **_row(m)} for who, m in found]
+        click.echo(json.dumps({"product": product, "membership": members, "sizes": [asdict(s) for s in seen]}))
+        return
+    screen = console()
+    screen.print(records_table("Whether somebody was counted: right guesses at even odds, and who is found by false alarms",
+                               [{"who": who, **_shown(m)} for who, m in found]))  # fmt: skip
+    if seen:
+        rows = [{"level": s.level, "seen": s.seen, "from": f"{s.least:,}", "to": "any" if s.most is None else f"{s.most:,}"}
+                for s in seen]  # fmt: skip
+        screen.print(records_table("How many people a group can have of which this is seen (what is left out would be seen in one case "
+                                   "of twenty at most)", rows))  # fmt: skip
+
+
+def _row(m: Membership) -> dict[str, object]:
+    return {"run": m.run, "right": m.right, "found": {str(alarm): share for alarm, share in m.found}}
+
+
+def _shown(m: Membership) -> dict[str, str]:
+    shares = {f"found, {float(alarm):.1%} false alarms": f"{share:.1%}" for alarm, share in m.found}
+    return {"run": m.run, "right": f"{m.right:.1%}", **shares}

@@ -1,0 +1,1 @@
+"""Statistics of population groups: tables that are the finer the larger the group."""

@@ -1,0 +1,107 @@
+r"""Tables that add up: least squares where the members of a family share the cells of a table, or several groups of a region.
+
+The *state* of a region is all cells of its tables, of one iteration or of several that belong together, with a mean and two
+matrices of covariance, working and true (:mod:`das.detailed.tree`): unknown x, known to be :math:`\mu` with C. What is observed,
+:math:`Ax = o` with an independent error of covariance O, gives by the rules of Kalman, in the form of Joseph for the true one,
+
+.. math:: K = C A^\top (A C A^\top + O)^{-1}, \quad \mu + K(o - A\mu), \quad C - KAC, \quad (I - KA)\,C_t\,(I - KA)^\top + K O_t K^\top.
+
+A family observes :math:`A_p x_p = \sum_c A_c x_c` in its coarsest common cells, and a regional group that is the sum of detailed ones
+:math:`x_R = \sum_d x_d` with no error. The way down is that of Rauch, Tung and Striebel. Inverses are of Moore and Penrose, as
+some of these equations follow from others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+#: Below this share of the largest, an eigenvalue is rounding error.
+NONE = 1e-11
+
+
+@dataclass(frozen=True, eq=False)
+class Belief:
+    """The ``mean`` ``(cells,)``, and the ``work`` and ``true`` covariances ``(cells, cells)``."""
+
+    mean: Floats
+    work: Floats
+    true: Floats
+
+    def __len__(self) -> int:
+        return len(self.mean)
+
+    def seen(self, rows: Floats) -> Belief:
+        """Linear forms of it."""
+        return Belief(rows @ self.mean, rows @ self.work @ rows.T, rows @ self.true @ rows.T)
+
+
+def of_group(cells: Floats, v2: float, total: float, work: float, true: float) -> Belief:
+    r"""A table whose cells have errors of variance v2, and whose total is known better than by their sum: :math:`y_j + (t - S)/k`.
+    The contrasts of the cells are independent of both stages' totals."""
+    k = len(cells)
+    contrast = v2 * (np.eye(k) - 1 / k)
+    return Belief(cells + (total - cells.sum()) / k, contrast + work / k**2, contrast + true / k**2)
+
+
+def beside(states: Sequence[Belief]) -> Belief:
+    """Independent ones, one after the other."""
+    mean = np.concatenate([np.zeros(0), *(s.mean for s in states)])
+    work, true = np.zeros((len(mean),) * 2), np.zeros((len(mean),) * 2)
+    start = 0
+    for s in states:
+        here = slice(start, start + len(s))
+        work[here, here], true[here, here] = s.work, s.true
+        start += len(s)
+    return Belief(mean, work, true)
+
+
+def added(states: Sequence[Belief]) -> Belief:
+    return Belief(sum(s.mean for s in states), sum(s.work for s in states), sum(s.true for s in states))  # type: ignore[arg-type]
+
+
+def told(state: Belief, rows: Floats, seen: Belief) -> Belief:
+    """With an observation of linear forms of it."""
+    if not len(rows):
+        return state
+    gain = state.work @ rows.T @ _inverse(rows @ state.work @ rows.T + seen.work)
+    left = np.eye(len(state)) - gain @ rows
+    return Belief(
+        state.mean + gain @ (seen.mean - rows @ state.mean),
+        _even(left @ state.work),
+        _even(left @ state.true @ left.T + gain @ seen.true @ gain.T),
+    )
+
+
+def exactly(rows: int) -> Belief:
+    """That some linear forms are 0."""
+    return Belief(np.zeros(rows), np.zeros((rows, rows)), np.zeros((rows, rows)))
+
+
+def shared(child: Belief, rows: Floats, sums: Belief, final: Belief) -> Belief:
+    """A child where the sum of the family's is ``final``, of which its ``rows`` are its own part; ``sums`` is what the children said
+    together (:func:`das.detailed.tree.shared`)."""
+    back = _inverse(sums.work)
+    kappa, alpha = child.work @ rows.T @ back, final.work @ back
+    rest = np.eye(len(alpha)) - alpha
+    cross = kappa @ rest @ rows @ child.true
+    both = rest @ sums.true @ rest.T + final.true - alpha @ sums.true @ alpha.T
+    return Belief(
+        child.mean + kappa @ (final.mean - sums.mean),
+        _even(child.work - kappa @ (sums.work - final.work) @ kappa.T),
+        _even(child.true - cross - cross.T + kappa @ both @ kappa.T),
+    )
+
+
+def _inverse(matrix: Floats) -> Floats:
+    if len(matrix) == 1:
+        return np.array([[1 / matrix[0, 0] if matrix[0, 0] > 0 else 0.0]])
+    return np.asarray(np.linalg.pinv(matrix, rcond=NONE, hermitian=True), dtype=np.float64)
+
+
+def _even(matrix: Floats) -> Floats:
+    return (matrix + matrix.T) / 2

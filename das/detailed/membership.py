@@ -1,0 +1,111 @@
+r"""What a release by groups tells an intruder of one person: whether they are in it, and how large a group was.
+
+*Membership.* The intruder knows all other records, the person's codes and place, and asks whether the person was counted; which is
+the test of two neighbours. Of all tests with false alarms in a share :math:`\alpha` of cases the best finds the person in
+:math:`1 - f(\alpha)`, f the trade-off function of what differs (:func:`das.accounting.tradeoff`): the exact one of all levels and both
+stages together, for the intruder sees all of them, and the size of a table tells what the first stage does. At even odds the best guess is
+right with probability :math:`\tfrac12(1 + \delta(0))`. Somebody who is known to have written down one code of race is in two groups of a
+level, and is found less often.
+
+*Sizes.* The size of a table, or that a total is not published, is published too. It follows from noisy counts, which are published as
+well here; a reader of tables alone learns from it that the group has few, or many. The numbers n that a reader cannot exclude at a level of
+5 % are those of which what was seen has a probability of more than that: an exact confidence interval, as larger groups have larger
+tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import partial
+
+from das.accounting import delta, tradeoff
+from das.detailed.losses import compositions
+from das.detailed.planning import published, sizes
+from das.errors import UserError
+from das.model.adaptive import LevelPlan, Parameters
+
+#: How often an intruder may be wrong who names somebody that was not counted.
+ALARMS = (Fraction(1, 1000), Fraction(1, 100), Fraction(1, 20))
+EXCLUDED = 0.05
+
+
+@dataclass(frozen=True)
+class Membership:
+    """Of a person with so many codes of race (``None``: as many as are read), and an ``ethnic`` group or none: how often the best
+    guess at even odds is ``right``, and by rate of false alarms the share of such persons that is ``found``; upper ends of intervals."""
+
+    run: str
+    race_codes: int | None
+    ethnic: bool
+    right: float
+    found: tuple[tuple[Fraction, float], ...]
+
+
+def membership(
+    parameters: Parameters,
+    run: str,
+    race_codes: int | None = None,
+    ethnic: bool = True,
+    alarms: Sequence[Fraction] = ALARMS,
+) -> Membership:
+    """Raises :class:`UserError` for pure differential privacy, of whose noise no exact test is worked out here."""
+    if parameters.mechanism.pure:
+        raise UserError("the exact chances of an intruder are those of discrete Gaussian noise", where="privacy_defn",
+                        remedy='"puredp" bounds them by its epsilon: 1 / (1 + exp(-epsilon)) at even odds')  # fmt: skip
+    every = compositions(parameters, (run,), race_codes, ethnic)
+    right = max(0.5 + 0.5 * delta(c, Fraction(0))[1] for c in every)
+    found = [max(1 - low for low, _ in at) for at in zip(*(tradeoff(c, alarms) for c in every), strict=True)]
+    return Membership(run, race_codes, ethnic, right, tuple(zip(alarms, found, strict=True)))
+
+
+@dataclass(frozen=True)
+class ToldBySize:
+    """What is ``seen`` of a group at a level, and the numbers of people, ``least`` to ``most``, that it does not exclude; no most where
+    it excludes none."""
+
+    level: str
+    seen: str
+    least: int
+    most: int | None
+
+
+def told(plan: LevelPlan, chance: Fraction) -> tuple[ToldBySize, ...]:
+    """Of each size of table, and of a total that is not published."""
+    if not plan.first:
+        return ()
+    out, last, ends = [], len(plan.thresholds), [0, *plan.thresholds]
+    for size in range(last + 1):
+        seen = partial(_reaches, plan, size) if size else partial(published, plan, chance)
+        most = None if size == last else _first(partial(_reaches, plan, size + 1), 1 - EXCLUDED, ends[size]) - 1
+        out.append(
+            ToldBySize(
+                plan.at.name, f"table of size {size}" if size else "total alone", _first(seen, EXCLUDED, 0), most
+            )
+        )
+    if published(plan, chance, 0) < 1:
+        out.insert(
+            0,
+            ToldBySize(plan.at.name, "not published", 0, _first(partial(published, plan, chance), 1 - EXCLUDED, 0) - 1),
+        )
+    return tuple(out)
+
+
+def _reaches(plan: LevelPlan, size: int, people: int) -> float:
+    """The probability of a table of that size or a larger one."""
+    return float(sizes(plan, people)[size:].sum())
+
+
+def _first(chance: Callable[[int], float], least: float, start: int) -> int:
+    """The smallest n from ``start`` on of which a chance that grows with n is ``least`` or more."""
+    if chance(start) >= least:
+        return start
+    low, step = start, 1
+    while chance(low + step) < least:
+        low, step = low + step, 2 * step
+    high = low + step
+    while low + 1 < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if chance(middle) >= least else (middle, high)
+    return high

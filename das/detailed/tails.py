@@ -1,0 +1,92 @@
+r"""How often noise is how large: sums of its probabilities, not of a density that is near them.
+
+The noise of an answer that costs r has :math:`P[X = x] \propto e^{-r|x|^k}`, of whatever mechanism, and is symmetric: all follows
+from :math:`P[X > x]` at :math:`x \ge 0`, summed from the far end, so that small tails are as exact as large ones, to some 1e-13 of
+themselves. What is left out is below 1e-300.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from math import ceil, inf
+
+import numpy as np
+from numpy.typing import NDArray
+
+from das.errors import SpecError
+from das.model.budget import QueryNoise
+from das.model.frozen import Frozen
+from das.model.mechanism import Mechanism
+
+#: Terms below e to the minus this are left out; and the most terms.
+SMALLEST, MOST = 700.0, 1 << 23
+
+
+@dataclass(frozen=True, eq=False)
+class Tails(Frozen):
+    """``beyond[x]`` is P[X > x], and ``moment[x]`` the sum of k P[X = k] over k > x, both for x from 0 to where there is nothing
+    beyond."""
+
+    beyond: NDArray[np.float64]
+    moment: NDArray[np.float64]
+
+    @staticmethod
+    def of(noise: QueryNoise) -> Tails:
+        """Of the noise of one answer. Raises :class:`SpecError` for noise so wide that a plan with it means nothing."""
+        return _tails(noise.mechanism, noise.parameter)
+
+    def above(self, x: int) -> float:
+        """P[X > x], of any whole number.
+
+        >>> from das.model.mechanisms import DISCRETE_GAUSSIAN
+        >>> noise = Tails.of(QueryNoise("", "", DISCRETE_GAUSSIAN, Fraction(625)))
+        >>> f"{noise.above(93):.2e}", round(noise.above(-1) + noise.above(0), 12)
+        ('9.19e-05', 1.0)
+        """
+        return 1 - self._at(-x - 1) if x < 0 else self._at(x)
+
+    def within(self, most: int) -> float:
+        """P[|X| <= most]."""
+        return 1 - 2 * self.above(most) if most >= 0 else 0.0
+
+    def quantile(self, chance: Fraction | float) -> int:
+        """The smallest x with P[X <= x] >= ``chance``, which is between 0 and 1."""
+        if not 0 < chance < 1:
+            raise ValueError(f"a chance of {chance} is not between 0 and 1")
+        below = float(chance)
+        if below <= self.beyond[0]:
+            return -int(np.flatnonzero(self.beyond >= below)[-1]) - 1
+        return int(np.argmax(self.beyond <= float(1 - chance)))
+
+    def mean_above(self, x: int) -> float:
+        """E[X | X > x]; infinite where there is nothing beyond x."""
+        left = self.above(x)
+        if x < 0:  # what is between x and -x has mean 0
+            return self._at(-x - 1, moment=True) / left
+        return self._at(x, moment=True) / left if left else inf
+
+    def _at(self, x: int, moment: bool = False) -> float:
+        found = self.moment if moment else self.beyond
+        return float(found[min(x, len(found) - 1)])
+
+
+@lru_cache(maxsize=256)
+def _tails(mechanism: Mechanism, parameter: Fraction) -> Tails:
+    cost = float(mechanism.cost(parameter, 1))
+    last = (SMALLEST / cost) ** (1 / mechanism.power)
+    if last > MOST:
+        raise SpecError(f"noise of {mechanism.symbol} {float(parameter):.3g} drowns any count", where="planning",
+                        remedy="give this level a budget that buys something, or none")  # fmt: skip
+    k = np.arange(ceil(last) + 2, dtype=np.float64)
+    weight = np.exp(-cost * k**mechanism.power)
+    weight[-1] = 0.0
+    weight /= weight[0] + 2 * weight[:0:-1].sum()
+    return Tails(_after(weight), _after(k * weight))
+
+
+def _after(terms: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The sums of all terms after each, the smallest first."""
+    sums = np.cumsum(terms[::-1])[::-1]
+    return np.append(sums[1:], 0.0)

@@ -1,0 +1,98 @@
+"""Small delimited texts, line by line: UTF-8, ``|`` between fields, names in the first line.
+
+Ends of lines may be those of any system; a mark of the encoding at the beginning, blank lines and blanks at the end of a
+field mean nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from das.files.detailed.faults import Faults
+
+DELIMITER = "|"
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """What a field looks like, and how a person says it."""
+
+    form: re.Pattern[str]
+    says: str
+
+
+def pattern(form: str, says: str) -> Pattern:
+    return Pattern(re.compile(form), says)
+
+
+@dataclass(frozen=True)
+class TextRow:
+    """A line with as many fields as it should have; ``sound`` if each looks as it should."""
+
+    line: int
+    fields: tuple[str, ...]
+    sound: bool
+
+
+def rows(path: Path, columns: Mapping[str, Pattern], faults: Faults) -> list[TextRow] | None:
+    """The lines of a table with these columns, in this order; ``None`` where it cannot be told what its lines mean."""
+    if (lines := _lines(path, faults)) is None:
+        return None
+    names = [n.strip() for n in lines[0].split(DELIMITER)]
+    if wrong := list(misnamed(names, list(columns))):
+        for what in wrong:
+            faults.add(path.name, 1, what)
+        return None
+    out = []
+    for number, line in enumerate(lines[1:], start=2):
+        fields = tuple(f.rstrip() for f in line.split(DELIMITER))
+        if not line.strip():
+            continue
+        if len(fields) != len(columns):
+            faults.add(path.name, number, f"has {len(fields)} fields, where {len(columns)} are expected")
+            continue
+        odd = [(n, f, p.says) for (n, p), f in zip(columns.items(), fields, strict=True) if not p.form.fullmatch(f)]
+        for name, value, says in odd:
+            faults.add(path.name, number, f"{name} is {value!r}, not {says}")
+        out.append(TextRow(number, fields, not odd))
+    if not out:
+        faults.add(path.name, None, "has no lines but the first")
+    return out
+
+
+def misnamed(names: Sequence[str], expected: Sequence[str], *, others: bool = False) -> Iterator[str]:
+    """What is wrong with the names of columns. ``others`` may be among them, in any order."""
+    if lost := [n for n in expected if n not in names]:
+        yield f"has no column {', '.join(lost)}"
+    if twice := [n for n in expected if list(names).count(n) > 1]:
+        yield f"has more than one column {', '.join(twice)}"
+    if not others and (odd := [n for n in names if n not in expected]):
+        yield f"has a column that is not expected: {', '.join(map(repr, odd))}"
+    elif not others and not lost and not twice and list(names) != list(expected):
+        yield f"has its columns in another order: they are expected as {DELIMITER.join(expected)}"
+
+
+def text(path: Path, faults: Faults) -> str | None:
+    """All of a file; ``None`` where it is not there, or no UTF-8."""
+    try:
+        raw = path.read_bytes()
+    except OSError as error:
+        faults.add(path.name, None, f"is not there, or cannot be read ({error.strerror or error})")
+        return None
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        faults.add(path.name, raw.count(b"\n", 0, error.start) + 1, f"is not UTF-8 ({error.reason})")
+        return None
+
+
+def _lines(path: Path, faults: Faults) -> list[str] | None:
+    if (whole := text(path, faults)) is None:
+        return None
+    if not whole.strip():
+        faults.add(path.name, None, "is empty")
+        return None
+    return whole.replace("\r\n", "\n").replace("\r", "\n").split("\n")

@@ -1,0 +1,169 @@
+"""Tables of groups as the programs of 2020 write them, and as Parquet beside.
+
+A table is a folder: ``headers.csv`` with the names of its columns, and for each run ``part-00000-<run>.csv`` with names and rows,
+``|`` between fields. Beside the folder the same rows are in one Parquet file. Tables appear together when all are whole, or not at all.
+
+========================== ===================================================================================
+t1                         ``REGION_ID|REGION_TYPE|ITERATION_CODE|COUNT``
+t2                         the same with ``AGESTART|AGEEND|SEX`` before the count
+t3/T03001 to t3/T03004     with ``T3_DATA_CELL``: one folder for each size of the table
+t4/T04001, t4/T04002       with ``T4_DATA_CELL``
+========================== ===================================================================================
+
+Rows of a seeded run have one column more (:mod:`das.model.not_private`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pacsv
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from das.errors import InputError
+from das.files import atomic
+from das.files import codes as texts
+from das.files.detailed.delimited import DELIMITER
+from das.model.adaptive import AdaptiveTable, Product
+from das.model.codes import Codes
+from das.model.frozen import Frozen
+from das.model.not_private import CELL, COLUMN
+from das.model.population import REGIONS
+
+GROUP, COUNT = ("REGION_ID", "REGION_TYPE", "ITERATION_CODE"), "COUNT"
+HEADERS = "headers.csv"
+RUN_OF: Mapping[str, str] = {region: run for run, regions in REGIONS.items() for region in regions}
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class GroupRows(Frozen):
+    """Rows of one ``table`` (a name of :func:`layouts`) and one type of region: by row, ``(rows,)``, the codes of ``region`` and
+    ``iteration``, the ``cells`` (by column, in the table's order) and the ``count``."""
+
+    table: str
+    region_type: str
+    region: Codes
+    iteration: Codes
+    count: NDArray[np.int64]
+    cells: Mapping[str, Codes] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.region_type not in RUN_OF:
+            raise InputError(f"no type of region {self.region_type!r}", where=f"rows of {self.table}")
+        if any(len(c) != len(self.count) for c in (self.region, self.iteration, *self.cells.values())):
+            raise InputError("columns differ in length", where=f"rows of {self.table}")
+
+    def __len__(self) -> int:
+        return len(self.count)
+
+
+def layouts(product: Product) -> dict[str, tuple[str, ...]]:
+    """The tables of a product, as folders, and the columns of their cells.
+
+    >>> from das.model.adaptive import PRODUCTS
+    >>> layouts(PRODUCTS["persons"])
+    {'t1': (), 't2': ('AGESTART', 'AGEEND', 'SEX')}
+    >>> list(layouts(PRODUCTS["households"]))
+    ['t3/T03001', 't3/T03002', 't3/T03003', 't3/T03004', 't4/T04001', 't4/T04002']
+    """
+    if product.staged:
+        return {"t1": ()} | {table.name: table.columns for table in product.tables}
+    return {sized(table, size): table.columns for table in product.tables for size in range(len(table.sizes))}
+
+
+def sized(table: AdaptiveTable, size: int) -> str:
+    """The folder of a table's rows of one size, where each size has one."""
+    return f"{table.name}/T{int(table.name[1:]):02d}{size + 1:03d}"
+
+
+def write(
+    folder: Path, product: Product, runs: Iterable[str], rows: Iterable[GroupRows], *, private: bool = True
+) -> dict[str, int]:
+    """Write all tables of a product into ``folder``, in place of what has that name; return how many rows each has.
+
+    ``rows`` come in any order, and are written as they come: as many are in memory as one of them holds. A run without rows has files
+    with names alone.
+
+    Raises:
+        InputError: rows of another table, of other columns, or of a run that is not among ``runs``; or ``folder`` holds something
+            else. Nothing is written.
+    """
+    tables, written = layouts(product), dict.fromkeys(layouts(product), 0)
+    _refuse_others(folder, tables)
+    with atomic.folder(folder) as draft, ExitStack() as stack:
+        sinks = {
+            name: stack.enter_context(_Sink(draft / name, cells, tuple(runs), private))
+            for name, cells in tables.items()
+        }
+        for chunk in rows:
+            if chunk.table not in sinks:
+                raise InputError(
+                    f"no table {chunk.table!r} of {product.name}", where=folder, remedy=f"it has {', '.join(tables)}"
+                )
+            sinks[chunk.table].write(chunk)
+            written[chunk.table] += len(chunk)
+    return written
+
+
+def _refuse_others(folder: Path, tables: Iterable[str]) -> None:
+    """What is replaced are tables alone."""
+    ours = {end for name in tables for end in (name.split("/")[0], f"{name.split('/')[0]}.parquet")}
+    if folder.exists() and (not folder.is_dir() or any(p.name not in ours for p in folder.iterdir())):
+        raise InputError("this is not a folder of these tables alone, and it would be replaced", where=folder,
+                         remedy="name another folder for the output, or empty this one")  # fmt: skip
+
+
+class _Sink:
+    """The files of one table."""
+
+    OPTIONS = pacsv.WriteOptions(include_header=False, delimiter=DELIMITER, quoting_style="none")
+
+    def __init__(self, folder: Path, cells: tuple[str, ...], runs: tuple[str, ...], private: bool) -> None:
+        self.cells, self.private, self.folder = cells, private, folder
+        names = (*GROUP, *cells, COUNT, *(() if private else (COLUMN,)))
+        self.schema = pa.schema([(n, pa.int64() if n == COUNT else pa.string()) for n in names])
+        folder.mkdir(parents=True)
+        header = (DELIMITER.join(names) + "\n").encode()
+        self.stack = ExitStack()
+        self.text = {run: self.stack.enter_context((folder / f"part-00000-{run}.csv").open("wb")) for run in runs}
+        for text in self.text.values():
+            text.write(header)
+        with (folder / HEADERS).open("wb") as only:
+            only.write(header)
+        self.parquet = self.stack.enter_context(
+            pq.ParquetWriter(folder.with_suffix(".parquet"), self.schema, compression="zstd")
+        )
+
+    def __enter__(self) -> _Sink:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stack.close()
+
+    def write(self, chunk: GroupRows) -> None:
+        if tuple(chunk.cells) != self.cells or RUN_OF[chunk.region_type] not in self.text:
+            raise InputError(f"rows of {chunk.region_type} with the cells {', '.join(chunk.cells) or 'none'}", where=self.folder,
+                             remedy=f"this table has {', '.join(self.cells) or 'none'}, of the runs {', '.join(self.text)}")  # fmt: skip
+        if not len(chunk):
+            return
+        columns = {
+            "REGION_ID": texts.column(chunk.region),
+            "REGION_TYPE": _all(chunk.region_type, len(chunk)),
+            "ITERATION_CODE": texts.column(chunk.iteration),
+            **{name: texts.column(codes) for name, codes in chunk.cells.items()},
+            COUNT: pa.array(chunk.count),
+            **({} if self.private else {COLUMN: _all(CELL, len(chunk))}),
+        }
+        table = pa.table(columns, schema=self.schema)
+        pacsv.write_csv(table, self.text[RUN_OF[chunk.region_type]], self.OPTIONS)
+        self.parquet.write_table(table)
+
+
+def _all(value: str, times: int) -> pa.Array:
+    return pa.repeat(pa.scalar(value), times)

@@ -1,0 +1,55 @@
+"""What is measured of the groups of one level, in some of its regions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from das.errors import ReleaseError
+from das.model.frozen import Frozen
+
+#: The size of the table of a group that is not measured.
+UNMEASURED = -1
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class GroupMeasurement(Frozen):
+    """Group ``g = r * iterations + i`` is that of the r-th of ``regions`` and the i-th iteration of the level.
+
+    ``only`` ``(iterations,)``: those of which a total alone is measured. ``first`` ``(groups,)``: the first stage, 0 where there is
+    none. ``size`` ``(groups,)`` is that of the table of each group, and its answers are ``values[indptr[g] : indptr[g + 1]]``.
+    """
+
+    regions: NDArray[np.bytes_]
+    only: NDArray[np.bool_]
+    first: NDArray[np.int64]
+    size: NDArray[np.int8]
+    indptr: NDArray[np.int64]
+    values: NDArray[np.int64]
+
+    def __post_init__(self) -> None:
+        groups = len(self.regions) * len(self.only)
+        if not len(self.first) == len(self.size) == len(self.indptr) - 1 == groups:
+            raise ReleaseError("measurements are not of as many groups as there are", where="groups")
+        if self.indptr[0] != 0 or self.indptr[-1] != len(self.values) or (np.diff(self.indptr) < 0).any():
+            raise ReleaseError("measurements have not as many answers as they should", where="groups")
+
+    @property
+    def iterations(self) -> int:
+        return len(self.only)
+
+    @property
+    def region(self) -> NDArray[np.int64]:
+        """Of each group its place among the regions."""
+        return np.repeat(np.arange(len(self.regions)), self.iterations)
+
+    @property
+    def iteration(self) -> NDArray[np.int64]:
+        return np.tile(np.arange(self.iterations), len(self.regions))
+
+    def of_size(self, size: int, answers: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The groups whose table has a size, and their answers ``(groups, answers)``."""
+        groups = np.flatnonzero(self.size == size)
+        return groups, self.values[self.indptr[groups][:, None] + np.arange(answers)]

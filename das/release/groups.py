@@ -1,0 +1,133 @@
+"""A release of population groups, opened from its folder alone: parameters, blocks, measurements, and what is published of them.
+
+Like :mod:`das.release.post`, nothing here can see the truth.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from das.errors import ReleaseError
+from das.files import atomic
+from das.files.detailed import measurements
+from das.files.detailed import parameters as parameter_files
+from das.files.detailed import regions as regions_file
+from das.files.detailed import totals as totals_file
+from das.files.run import run_directory
+from das.model.adaptive import FIRST, ONLY, PRODUCTS, LevelPlan
+from das.model.group_measurement import UNMEASURED, GroupMeasurement
+from das.model.group_totals import GroupTotals
+from das.model.ledger import Event
+from das.model.population import ACROSS, Regions
+from das.spec.detailed import DetailedSpec, parsed
+
+PARAMETERS = "parameters"
+
+
+@dataclass(frozen=True, eq=False)
+class OpenedGroups:
+    """``totals`` are those of an earlier release, where the sizes of tables follow from them."""
+
+    folder: Path
+    spec: DetailedSpec
+    regions: Regions
+    totals: GroupTotals | None = None
+
+    @property
+    def name(self) -> str:
+        """What the ledger calls the records."""
+        return self.spec.universes[0].name
+
+    def shards(self, plan: LevelPlan) -> tuple[int, ...]:
+        """The parts that a level is measured in: states, by their numbers from 1, or 0 for all of it. One that no block is in a region
+        of has a part without groups: its budget is spent on nothing, and counted."""
+        if plan.at.region in ACROSS:
+            return (0,)
+        states = enumerate(self.regions.states, 1)
+        return tuple(i for i, s in states if len(self.regions.of_state(plan.at.region, s))) or (0,)
+
+    def units(self, plan: LevelPlan) -> dict[str, int]:
+        """How many groups of each class are measured at a level."""
+        ids = self.regions.ids[plan.at.region]
+        sizes = self.sizes(plan, ids)
+        if sizes is not None:
+            return {plan.tables: int((sizes != UNMEASURED).sum())}
+        return {c: n * len(ids) for c, n in self.spec.classes(plan).items()}
+
+    def events(self, plan: LevelPlan) -> tuple[Event, ...]:
+        """What measuring a level draws, over all its regions. A draw of cells has as many answers as the largest table, at most."""
+        units, answers = self.units(plan), {ONLY: 1, FIRST: 1, plan.table.name: plan.table.answers[-1]}
+        return tuple(Event.of(d, self.name, units[d.unit_class], answers[d.query])
+                     for d in plan.draws if d.unit_class in units)  # fmt: skip
+
+    def sizes(self, plan: LevelPlan, ids: NDArray[np.bytes_]) -> NDArray[np.int8] | None:
+        """The size of each group's table in some regions where an earlier release decides it; -1 where that has no such group."""
+        if plan.first:
+            return None
+        if self.totals is None:
+            raise ReleaseError(f"there is no {totals_file.FILE}, which decides how much is asked", where=self.folder)
+        iterations = self.spec.parameters.iterations.of(plan.at)
+        kind = plan.at.region
+        region, iteration = self.totals.region.get(kind, ids[:0]), self.totals.iteration.get(kind, iterations[:0])
+        if not len(ids):
+            return np.zeros(0, dtype=np.int8)
+        at, of = np.searchsorted(ids, region), np.searchsorted(iterations, iteration)
+        there = (ids.take(at, mode="clip") == region) & (iterations.take(of, mode="clip") == iteration)
+        out = np.full(len(ids) * len(iterations), UNMEASURED, dtype=np.int8)
+        if there.any():
+            out[at[there] * len(iterations) + of[there]] = plan.size(self.totals.count[kind][there])
+        return out
+
+    def measured(self, plan: LevelPlan) -> Iterator[GroupMeasurement]:
+        """Part after part of a level."""
+        iterations = self.spec.parameters.iterations
+        members = iterations.of(plan.at)
+        only = iterations.detailed_only[members] & bool(plan.first)
+        root = run_directory.nmf_folder(self.folder, self.name)
+        yield from measurements.each(root, plan, iterations.code[members], only)
+
+    def part(self, plan: LevelPlan, shard: int) -> GroupMeasurement:
+        """All of a level that was measured in one part: of a state, or of what crosses states."""
+        iterations = self.spec.parameters.iterations
+        members = iterations.of(plan.at)
+        only = iterations.detailed_only[members] & bool(plan.first)
+        root = run_directory.nmf_folder(self.folder, self.name)
+        return measurements.part(root, plan, shard, iterations.code[members], only)
+
+    @cached_property
+    def codes(self) -> dict[str, NDArray[np.str_]]:
+        """The iterations of each level."""
+        iterations = self.spec.parameters.iterations
+        return {p.level: iterations.code[iterations.of(p.at)] for p in self.spec.plans}
+
+
+def is_groups(release: Path) -> bool:
+    """Whether a release is one of population groups."""
+    return (release / regions_file.NAME).is_file()
+
+
+def write_public(release: Path, spec: DetailedSpec, given: Path, regions: Regions, totals: Path | None = None) -> None:
+    """What a release rests on, but for its measurements. ``given`` is the folder of parameters, and ``totals`` the file of those
+    that were published before, where they decide the sizes of tables."""
+    parameter_files.copy(given, release / PARAMETERS)
+    if totals is not None:
+        totals_file.copy(totals, release / totals_file.FILE)
+    regions_file.write(release, regions)
+    atomic.write_text(release / "spec.toml", spec.dump())
+
+
+def open_groups(release: Path) -> OpenedGroups:
+    """Raises :class:`ReleaseError`, or what the readers of its files raise."""
+    path = release / "spec.toml"
+    run, product, delta = parsed(run_directory.read_text(path, "specification"), str(path))
+    parameters = parameter_files.read(release / PARAMETERS, PRODUCTS[product])
+    spec = DetailedSpec(run, parameters, delta)
+    file = release / totals_file.FILE
+    totals = totals_file.totals(file, parameters) if file.is_file() else None
+    return OpenedGroups(release, spec, regions_file.read(release), totals)

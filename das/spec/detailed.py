@@ -1,0 +1,196 @@
+"""A release of population groups: its parameters, and what a run decides beside them."""
+
+from __future__ import annotations
+
+import tomllib
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from itertools import combinations_with_replacement, product
+from typing import Any
+
+import tomli_w
+from pydantic import Field, ValidationError
+
+from das.accounting.changes import Change
+from das.accounting.draws import Differing, DrawCounts, Moves, differing
+from das.accounting.statement import Terms
+from das.detailed.losses import by_iterations, mixtures
+from das.errors import SpecError
+from das.model.adaptive import PRODUCTS, LevelPlan, Parameters
+from das.model.budget import Draw, Neighbours, Plan, UnitPath, check_covered
+from das.model.chains import UNMEASURED
+from das.model.mechanism import Mechanism
+from das.model.population import FINE
+from das.spec.parts import Part, Run
+
+DELTA = Fraction(1, 10**10)
+
+_SIZES = {
+    True: "The size of a group's table follows from its noisy count in the first stage, which is published too: it tells nothing beyond. "
+    "A record is in one cell of a table of any size, so that what the second stage costs does not depend on it.",
+    False: "Which groups are measured, and the size of each table, follows from totals of groups of persons that were published before "
+    "(pop-group-totals.txt): they are taken as public, and what they told is not counted here. A record is in one cell of a table of any "
+    "size.",
+}
+SAYS = (
+    "Data sets that are called neighbours agree on the code tables and on the list of blocks, with the regions that each is in "
+    "(parameters/, regions.parquet): every group of a region that is there is measured, whether or not anybody is in it.",
+    "A record is in several groups of a level at once, in 'stability' of them at most: that many answers of each draw differ, and its "
+    "budget is for all of them. Somebody who writes down fewer codes is in fewer groups, and loses less.",
+    "The bits of the noise come from a cryptographic generator: the guarantee is computational, as with any such.",
+    "This is the cost of this release alone. Other releases from the same records add their own; and one of households also tells of the "
+    "persons in them.",
+    "A record that changes is one record removed and one added: each line under 'changes' in privacy.json counts both.",
+)
+
+
+class Detailed(Part):
+    """``[detailed]``."""
+
+    product: str
+    delta: str = "1e-10"
+
+
+class DetailedFile(Part):
+    """All of ``spec.toml``."""
+
+    run: Run
+    detailed: Detailed = Field()
+
+
+@dataclass(frozen=True, eq=False)
+class Groups:
+    """The records of a product, as what is measured of them: the one universe of such a release."""
+
+    name: str
+    plan: Plan
+
+
+@dataclass(frozen=True, eq=False)
+class DetailedSpec:
+    """``parameters`` as the folder has them; ``run`` as of any run."""
+
+    run: Run
+    parameters: Parameters
+    delta: Fraction = DELTA
+
+    def __post_init__(self) -> None:
+        if not 0 < self.delta < 1:
+            raise SpecError(
+                f"{self.delta} is not between 0 and 1", where="delta", remedy="say 1e-10, or another small number"
+            )
+
+    @cached_property
+    def plans(self) -> tuple[LevelPlan, ...]:
+        """Of every run and level."""
+        return tuple(plan for run in self.parameters.runs for plan in self.parameters.plans(run))
+
+    @cached_property
+    def universes(self) -> tuple[Groups, ...]:
+        draws = tuple(d for p in self.plans for d in p.draws if d.unit_class in self.classes(p))
+        return (Groups(self.parameters.product.name, Plan(Neighbours.UNBOUNDED, draws, tuple(self._paths()))),)
+
+    def classes(self, plan: LevelPlan) -> dict[str, int]:
+        """The classes that a level has groups of, and of how many iterations."""
+        alone = self.parameters.iterations.detailed_only[self.parameters.iterations.of(plan.at)] & bool(plan.first)
+        found = {plan.tables: int((~alone).sum()), plan.totals: int(alone.sum())}
+        return {c: n for c, n in found.items() if n}
+
+    def _paths(self) -> Iterable[UnitPath]:
+        """Of somebody who lives where one run is (nobody lives in both): with tables for all groups, or with totals alone wherever
+        there are such. Any mixture of them costs the same rho, group by group; its epsilon is another (:meth:`_seen`)."""
+        for run in self.parameters.runs:
+            tables, totals = [], []
+            for p in self.plans:
+                classes = list(self.classes(p)) if p.run == run else [UNMEASURED]
+                tables.append((p.level, classes[0]))
+                totals.append((p.level, classes[-1]))
+            yield from dict.fromkeys([tuple(tables), tuple(totals)])
+
+    @property
+    def terms(self) -> Terms:
+        (groups,) = self.universes
+        name = groups.name
+        return Terms(
+            self.parameters.mechanism, Neighbours.UNBOUNDED, self.delta, tuple(p.level for p in self.plans), {}, {name: ()},
+            paths={name: groups.plan.paths}, changed={name: self._changes}, says=(*SAYS[:2], _SIZES[self.parameters.product.staged], *SAYS[2:]), neighbouring={name: self._neighbouring},
+        )  # fmt: skip
+
+    def _seen(self, draws: Sequence[Draw]) -> dict[str, dict[DrawCounts, UnitPath]]:
+        """By run all that one record can see of some draws, each with a name: of t groups with a total alone and s - t with a table for
+        every t that there can be (:mod:`das.detailed.losses`), the same t at levels of the same iterations."""
+        check_covered(draws, self.universes[0].plan.paths)
+        return {run: self._seen_in(run, draws) for run in self.parameters.runs}
+
+    def _seen_in(self, run: str, draws: Sequence[Draw]) -> dict[DrawCounts, UnitPath]:
+        out: dict[DrawCounts, UnitPath] = {}
+        kinds = list(by_iterations(self.parameters, run).values())
+        for chosen in product(*([t for t, _ in mixtures(self.parameters, plans[0])] for plans in kinds)):
+            seen: Counter[tuple[Mechanism, Fraction]] = Counter()
+            name: list[tuple[str, str]] = []
+            for t, plan in ((t, plan) for t, plans in zip(chosen, kinds, strict=True) for plan in plans):
+                groups = {plan.totals: t, plan.tables: plan.stability - t}
+                for d in draws:
+                    if d.level == plan.level and groups.get(d.unit_class):
+                        seen[d.mechanism, d.parameter] += groups[d.unit_class]
+                name.append((plan.level, " and ".join(f"{n} {kind}" for kind, n in groups.items() if n)))
+            out.setdefault(tuple(sorted(seen.items(), key=lambda x: (x[0][1], x[1]))), tuple(name))
+        return out
+
+    def _neighbouring(self, draws: Sequence[Draw]) -> Differing:
+        """A record added or removed."""
+        seen = self._seen(draws)
+        return _moves(seen, [(found,) for run in seen for found in seen[run]])
+
+    def _changes(self, draws: Sequence[Draw]) -> list[Change]:
+        """A record replaced; what is in its cells; its groups; its place."""
+        paths = self.universes[0].plan.paths
+        seen, there = self._seen(draws), [(p, p) for p in paths]
+        every = list(dict.fromkeys(found for run in seen for found in seen[run]))
+        within = [pair for run in seen for pair in combinations_with_replacement(seen[run], 2)]
+        region = {p.level: p.at.region for p in self.plans}
+        below = [d for d in draws if region[d.level] not in FINE]
+        cells = {t.name: [d for d in draws if d.query == t.name] for t in self.parameters.product.tables}
+        words = {"t2": "age and sex", "t3": "type of household", "t4": "tenure"}
+        return [
+            Change("record", "anything", _moves(seen, list(combinations_with_replacement(every, 2)))),
+            *(Change("attributes", words[t], differing(found, _cut(there, found))) for t, found in cells.items() if found),
+            Change("attributes", "race and ethnicity", _moves(seen, within)),
+            *([Change("place", "place within one STATE", differing(below, _cut(there, below)))] if below else []),
+        ]  # fmt: skip
+
+    def dump(self) -> str:
+        """``spec.toml`` of the release; its parameters lie beside it as they were given."""
+        run = self.run.model_dump(exclude_none=True, exclude_defaults=True) | {"name": self.run.name}
+        said: dict[str, Any] = {"product": self.parameters.product.name, "delta": str(self.delta)}
+        return tomli_w.dumps({"run": run, "detailed": said})
+
+
+def _moves(seen: Mapping[str, Mapping[DrawCounts, UnitPath]], moves: Sequence[tuple[DrawCounts, ...]]) -> Differing:
+    """Changes of one record, each by what it sees before and after."""
+    names: dict[DrawCounts, UnitPath] = {}
+    for run in seen:
+        names = {**seen[run], **names}
+    number = {found: i for i, found in enumerate(names)}
+    distinct = dict.fromkeys(tuple(sorted(number[found] for found in move)) for move in moves)
+    return (Moves(tuple(names), tuple(distinct), tuple(names.values()), len(names) > 1),)
+
+
+def _cut(moves: Sequence[tuple[UnitPath, UnitPath]], draws: Sequence[Draw]) -> list[tuple[UnitPath, UnitPath]]:
+    """Moves of which each sees one of the draws at least; where none is left out, all draws are on a path."""
+    places = {d.place for d in draws}
+    return [move for move in moves if places & {place for path in move for place in path}]
+
+
+def parsed(text: str, where: str) -> tuple[Run, str, Fraction]:
+    """Run, product and delta of a ``spec.toml`` that :meth:`DetailedSpec.dump` wrote. Raises :class:`SpecError`."""
+    try:
+        said = DetailedFile.model_validate(tomllib.loads(text))
+        if said.detailed.product not in PRODUCTS:
+            raise ValueError(f"there is no product {said.detailed.product!r}")
+        return said.run, said.detailed.product, Fraction(said.detailed.delta)
+    except (tomllib.TOMLDecodeError, ValidationError, ValueError, ZeroDivisionError) as error:
+        raise SpecError(f"it is no specification of population groups: {error}", where=where) from None

@@ -1,0 +1,276 @@
+"""``das detailed check`` and ``run`` from a shell: what is wrong is one message and exit code 2, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from das.files.run.run_directory import RunDirectory
+from tests.commands import Commands, Das
+from tests.detailed import runs
+from tests.files.detailed import folders
+
+
+@pytest.fixture
+def given(tmp_path: Path) -> tuple[Path, Path]:
+    return runs.given(tmp_path / "given")
+
+
+@pytest.fixture
+def das(commands: Commands) -> Das:
+    return commands.named("detailed")
+
+
+def everything(folder: Path) -> dict[str, bytes]:
+    return runs.contents(folder, ".")  # type: ignore[return-value]
+
+
+def refused(das: Das, *args: object, here: Path, says: str) -> str:
+    """One message on standard error, the exit code 2, and every file as it was."""
+    before, folders_before = everything(here), sorted(here.rglob("*"))
+    code, out, err = das(*args)
+    assert (code, out) == (2, ""), err
+    assert err.startswith("das: ")
+    assert err.count("das: ") == 1
+    assert "Traceback" not in err
+    assert says in err, err
+    assert everything(here) == before
+    assert sorted(here.rglob("*")) == folders_before
+    return err
+
+
+# --- as it should be -------------------------------------------------------------------------------------------
+
+
+def test_check_says_what_would_be_measured(das: Das, given: tuple[Path, Path]) -> None:
+    code, out, err = das("check", *given)
+    assert (code, err) == (0, "")
+    assert "3 records of persons" in out
+    assert "run us: rho = 3" in out
+    code, out, err = das("check", *given, "--json")
+    said = json.loads(out)
+    assert (code, err) == (0, "")
+    assert (said["product"], said["records"], said["rho"]) == ("persons", 3, {"us": "3", "pr": "2"})
+    assert said["levels"][0]["stability"] >= 2
+    assert said["regions"]["STATE"] == 2
+
+
+def test_a_run_says_where_it_is_and_a_seeded_one_what_it_is(das: Das, given: tuple[Path, Path], tmp_path: Path) -> None:
+    code, out, err = das("run", *given, "--out", tmp_path / "a", "--quiet")
+    assert (code, err) == (0, "")
+    assert "safe to publish" in out
+    assert "NOT PRIVATE" not in out
+    assert RunDirectory(tmp_path / "a").read_manifest()["product"] == "persons"
+    code, out, err = das("run", *given, "--out", tmp_path / "b", "--quiet", "--seed", 3)
+    assert (code, err) == (0, "")
+    assert "NOT PRIVATE" in out
+    assert "safe to publish" not in out
+    table = tmp_path / "b" / "release" / "tables" / "t1" / "part-00000-us.csv"
+    assert all(line.endswith(("NOT PRIVATE", "seeded")) for line in table.read_text(encoding="utf-8").splitlines())
+    code, out, err = das("run", *given, "--out", tmp_path / "b", "--quiet", "--seed", 3, "--resume", "--json")
+    assert code == 0
+    assert "nothing to resume" in err
+    assert json.loads(out)["was_finished"] is True
+
+
+def test_households_from_the_totals_in_their_folder(das: Das, tmp_path: Path) -> None:
+    given = runs.given(tmp_path / "given", "households")
+    code, out, err = das("check", *given, "--product", "households", "--json")
+    assert (code, err, json.loads(out)["records"]) == (0, "", 3)
+    assert das("run", *given, "--product", "households", "--out", tmp_path / "run", "--quiet")[0] == 0
+
+
+# --- folders -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("command", ["check", "run"])
+@pytest.mark.parametrize("which", [0, 1])
+def test_folders_that_are_not_there(
+    das: Das, given: tuple[Path, Path], tmp_path: Path, command: str, which: int
+) -> None:
+    named = [*given]
+    named[which] = tmp_path / "nowhere"
+    out = ["--out", tmp_path / "run"] if command == "run" else []
+    refused(das, command, *named, *out, here=tmp_path, says="nowhere")
+    named[which] = given[which] / ("config.json" if which == 0 else "GRF-C.txt")
+    refused(das, command, *named, *out, here=tmp_path, says=".")
+
+
+def test_folders_the_wrong_way_round(das: Das, given: tuple[Path, Path], tmp_path: Path) -> None:
+    refused(das, "check", *given[::-1], here=tmp_path, says="config.json")
+
+
+@pytest.mark.parametrize("name", ["config.json", "race-and-ethnicity-codes.txt", "race-characteristic-iterations.txt",
+                                  "ethnicity-characteristic-iterations.txt", "race-and-ethnicity-code-to-iteration.txt",
+                                  "GRF-C.txt", "person-records.txt"])  # fmt: skip
+@pytest.mark.parametrize("command", ["check", "run"])
+def test_files_that_are_missing_empty_cut_or_in_another_encoding(
+    das: Das, given: tuple[Path, Path], tmp_path: Path, command: str, name: str
+) -> None:
+    path = next(f / name for f in given if (f / name).exists())
+    whole = path.read_bytes()
+    args = (command, *given, *(["--out", tmp_path / "run"] if command == "run" else []))
+    contents: list[bytes] = [b"", whole[: whole.rindex(b"|") - 1] if b"|" in whole else whole[:-9], b"\xff" + whole, b"\x00" * 99,
+                             whole.replace(b"|", b",").replace(b'":', b'"'), whole.splitlines()[0][: 9999 if name.endswith(".txt") else 40]]  # fmt: skip
+    for content in contents:
+        path.write_bytes(content)
+        refused(das, *args, here=tmp_path, says=name)
+    path.unlink()
+    refused(das, *args, here=tmp_path, says=name)
+    path.mkdir()
+    refused(das, *args, here=tmp_path, says=name)
+
+
+def test_all_faults_are_told_at_once_and_none_of_them_with_the_truth_of_others(
+    das: Das, given: tuple[Path, Path], tmp_path: Path
+) -> None:
+    text = folders.PEOPLE.replace("028|1|", "200|1|").replace("115|2|", "115|3|")
+    folders.written(given[1], {"person-records.txt": text})
+    err = refused(das, "check", *given, here=tmp_path, says="2 faults")
+    assert "QAGE" in err
+    assert "QSEX" in err
+
+
+def test_records_of_no_run(das: Das, given: tuple[Path, Path], tmp_path: Path) -> None:
+    """Nobody lives in Puerto Rico, or nobody anywhere."""
+    head, *lines = folders.PEOPLE.splitlines()
+    for kept in ([x for x in lines if "|72|" not in x], [x for x in lines if "|06|" in x], []):
+        folders.written(given[1], {"person-records.txt": "\n".join([head, *kept]) + "\n"})
+        for command in (["check", *given], ["run", *given, "--out", tmp_path / "run"]):
+            refused(das, *command, here=tmp_path, says="person-records.txt: has no person of")
+
+
+# --- products and totals -----------------------------------------------------------------------------------------
+
+
+def test_folders_of_the_other_product(das: Das, given: tuple[Path, Path], tmp_path: Path) -> None:
+    refused(das, "run", *given, "--product", "households", "--out", tmp_path / "run", here=tmp_path, says="config.json")
+    homes = runs.given(tmp_path / "h", "households")
+    refused(das, "run", *homes, "--out", tmp_path / "run", here=tmp_path, says="config.json")
+    refused(
+        das,
+        "run",
+        homes[0],
+        given[1],
+        "--product",
+        "households",
+        "--out",
+        tmp_path / "run",
+        here=tmp_path,
+        says="household-records.txt",
+    )
+    refused(das, "run", given[0], homes[1], "--out", tmp_path / "run", here=tmp_path, says="person-records.txt")
+
+
+def test_totals_that_are_not_there_or_of_another_place(das: Das, tmp_path: Path) -> None:
+    given = runs.given(tmp_path / "given", "households")
+    args = ("run", *given, "--product", "households", "--out", tmp_path / "run")
+    refused(das, *args, "--totals", tmp_path / "nowhere", here=tmp_path, says="nowhere")
+    other = tmp_path / "other.txt"
+    other.write_text(folders.TOTALS.splitlines()[0] + "\n48|STATE|2001|9\n", encoding="utf-8")
+    refused(das, *args, "--totals", other, here=tmp_path, says="has no group in any region of the geography")
+    other.write_text("", encoding="utf-8")
+    refused(das, *args, "--totals", other, here=tmp_path, says="other.txt")
+    (tmp_path / "empty").mkdir()
+    refused(das, *args, "--totals", tmp_path / "empty", here=tmp_path, says="has no groups")
+    (given[1] / "pop-group-totals.txt").unlink()
+    refused(das, *args, here=tmp_path, says="pop-group-totals.txt")
+
+
+def test_totals_are_of_households_alone(das: Das, given: tuple[Path, Path], tmp_path: Path) -> None:
+    totals = folders.written(tmp_path, {"totals.txt": folders.TOTALS}) / "totals.txt"
+    refused(das, "run", *given, "--out", tmp_path / "run", "--totals", totals, here=tmp_path, says="totals are given")
+
+
+def test_a_table_of_a_seeded_run_does_not_feed_another(das: Das, given: tuple[Path, Path], tmp_path: Path) -> None:
+    """Its column says that it is not private."""
+    assert das("run", *given, "--out", tmp_path / "p", "--seed", 3, "--quiet")[0] == 0
+    homes = runs.given(tmp_path / "h", "households")
+    refused(das, "run", *homes, "--product", "households", "--out", tmp_path / "run", "--totals", tmp_path / "p" / "release" / "tables" / "t1",
+            here=tmp_path, says="NOT PRIVATE")  # fmt: skip
+
+
+# --- where to --------------------------------------------------------------------------------------------------------
+
+
+def test_a_run_is_not_put_where_something_is(das: Das, given: tuple[Path, Path], tmp_path: Path) -> None:
+    for inside in (given[1], given[1] / "run", given[1] / "a" / "b", given[0] / "run"):
+        refused(das, "run", *given, "--out", inside, here=tmp_path, says=inside.name)
+    link = tmp_path / "link"
+    link.symlink_to(given[1])
+    refused(das, "run", *given, "--out", link / "run", here=tmp_path, says="which is read")
+    full = tmp_path / "full"
+    folders.written(full, {"mine.txt": "x"})
+    refused(das, "run", *given, "--out", full, here=tmp_path, says="is there already")
+    refused(das, "run", *given, "--out", full / "mine.txt", here=tmp_path, says="mine.txt")
+    assert das("run", *given, "--out", tmp_path / "run", "--quiet")[0] == 0
+    for inside in ("release", "release/tables", "release/new", "."):
+        refused(das, "run", *given, "--out", tmp_path / "run" / inside, here=tmp_path, says="run")
+
+
+@pytest.mark.parametrize("delta", ["0", "1", "2", "-1e-10", "x", "", "nan", "inf", "1/0"])
+def test_a_delta_that_is_none(das: Das, given: tuple[Path, Path], tmp_path: Path, delta: str) -> None:
+    refused(das, "run", *given, "--out", tmp_path / "run", f"--delta={delta}", here=tmp_path, says="--delta")
+
+
+# --- resume --------------------------------------------------------------------------------------------------------
+
+
+def test_nothing_to_resume(das: Das, given: tuple[Path, Path], tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    folders.written(tmp_path / "full", {"mine.txt": "x"})
+    for name in ("nowhere", "empty", "full"):
+        refused(das, "run", *given, "--out", tmp_path / name, "--resume", here=tmp_path, says="nothing was begun here")
+    refused(das, "run", *given, "--resume", here=tmp_path, says="--resume with --out")
+    refused(
+        das,
+        "run",
+        *given,
+        "--out",
+        tmp_path / "run",
+        "--accept-spent",
+        here=tmp_path,
+        says="--accept-spent goes with --resume",
+    )
+
+
+def test_resumed_with_other_folders(das: Das, given: tuple[Path, Path], tmp_path: Path) -> None:
+    assert das("run", *given, "--out", tmp_path / "run", "--quiet")[0] == 0
+    other = Path(shutil.copytree(given[1], tmp_path / "other"))
+    text = folders.PEOPLE.replace("028|1|", "027|1|")
+    folders.written(other, {"person-records.txt": text})
+    refused(
+        das,
+        "run",
+        given[0],
+        other,
+        "--out",
+        tmp_path / "run",
+        "--resume",
+        here=tmp_path,
+        says="person-records.txt is not the one",
+    )
+    parameters = runs.copied(given[0], tmp_path / "parameters", lambda said: said.update(max_race_codes=7))
+    refused(
+        das,
+        "run",
+        parameters,
+        given[1],
+        "--out",
+        tmp_path / "run",
+        "--resume",
+        here=tmp_path,
+        says="config.json is not the one",
+    )
+    refused(das, "run", *given, "--out", tmp_path / "run", "--resume", "--seed", 1, here=tmp_path, says="seed")
+    shutil.rmtree(other)
+    refused(das, "run", given[0], other, "--out", tmp_path / "run", "--resume", here=tmp_path, says="other")
+
+
+def test_a_folder_of_another_kind_of_run(das: Das, given: tuple[Path, Path], tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    folders.written(run, {"confidential/inputs.json": "{}", "release/spec.toml": "[run]\nname = 'x'\n"})
+    refused(das, "run", *given, "--out", run, "--resume", here=tmp_path, says="run")

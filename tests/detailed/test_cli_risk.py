@@ -1,0 +1,47 @@
+"""``das detailed risk``, on a folder."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from das.cli import detailed_risk
+from das.cli.detailed import detailed
+from das.model.adaptive import Parameters
+from das.model.mechanisms import GEOMETRIC
+from tests.detailed import worlds
+
+
+def risk(monkeypatch: pytest.MonkeyPatch, parameters: Parameters, *args: str, exit_code: int = 0) -> str:
+    monkeypatch.setattr(detailed_risk, "read", lambda folder, product: parameters)
+    done = CliRunner().invoke(detailed, ["risk", "folder", *args])
+    assert done.exit_code == exit_code, done.output
+    return done.output
+
+
+def test_chances_and_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
+    parameters = worlds.persons(runs=("us",))
+    found = json.loads(risk(monkeypatch, parameters, "--json"))
+    assert [m["who"] for m in found["membership"]] == list(detailed_risk.PERSONS)
+    assert round(found["membership"][0]["right"], 3) == 0.771
+    assert {"level": "TRACT detailed", "seen": "not published", "least": 0, "most": 30} in found["sizes"]
+    said = risk(monkeypatch, parameters)
+    assert "77.1%" in said
+    assert "not published" in said
+
+
+def test_nothing_is_seen_where_sizes_are_known_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert (
+        json.loads(risk(monkeypatch, worlds.households(runs=("us",)), "--product", "households", "--json"))["sizes"]
+        == []
+    )
+
+
+def test_mistakes_are_one_message(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "puredp" in risk(monkeypatch, worlds.persons(GEOMETRIC), exit_code=2)
+    monkeypatch.undo()
+    done = CliRunner().invoke(detailed, ["risk", str(Path("nowhere"))])
+    assert done.exit_code == 2

@@ -1,0 +1,319 @@
+"""A release of population groups that stops between whichever two steps goes on to the same release, with its own folders alone."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from das.engine.choice import EngineChoice
+from das.engine.tasks import HandedOver
+from das.errors import DasError, PrivacyError, ReleaseError, UserError
+from das.files.run import noise_key
+from das.files.run.board import Board
+from das.files.run.ledger import LedgerFile
+from das.files.run.run_directory import RunDirectory
+from das.jobs import groups as jobs
+from das.jobs.groups import run_groups
+from das.jobs.tasks import do
+from das.release import verify
+from das.spec.parts import Run
+from das.truth import group_measure, group_run
+from tests.commands import Commands
+from tests.detailed import runs
+from tests.end_to_end.test_cut_interrupted import Killed, Step
+from tests.files.detailed import folders
+
+
+@pytest.fixture(scope="module")
+def given(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    return runs.given(tmp_path_factory.mktemp("given"))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _small() -> Iterator[None]:
+    """A chunk has a few groups."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(group_measure, "MOST_GROUPS", 12)
+        yield
+
+
+def steps() -> list[Step]:
+    """In the order in which a run comes to them."""
+    return [
+        Step(group_run, "planned"),
+        Step(LedgerFile, "begin", 4),
+        Step(group_run, "measure", 9),
+        Step(group_run.messages, "write", 2),
+        Step(LedgerFile, "acknowledge"),
+        Step(group_run, "_sums"),
+        Step(group_run.measurements, "write", 2),
+        Step(LedgerFile, "close"),
+        Step(noise_key, "delete"),
+        Step(group_run, "seal"),
+        Step(jobs, "publish"),
+        Step(jobs, "seal"),
+        Step(RunDirectory, "write_manifest"),
+    ]
+
+
+def stopped(given: tuple[Path, Path], out: Path, step: Step, **how: Any) -> Path:
+    with pytest.MonkeyPatch.context() as patch:
+        step.arm(patch)
+        with pytest.raises(Killed):
+            runs.go(*given, out, **how)
+    return out
+
+
+def released(out: Path) -> dict[str, bytes]:
+    return {k: v for k, v in runs.contents(out, "release").items() if not k.endswith(".html")}
+
+
+def left_over(out: Path) -> list[str]:
+    names = ("work", "confidential/work", "confidential/noise.key", "confidential/claimed")
+    return [n for n in names if (out / n).exists()] + [str(p) for p in out.rglob(".*")]
+
+
+@pytest.fixture(scope="module")
+def whole(given: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A seeded run that nothing stopped."""
+    out = tmp_path_factory.mktemp("whole") / "run"
+    runs.go(*given, out, seed=5)
+    return out
+
+
+def test_two_workers_have_the_same_release(given: tuple[Path, Path], whole: Path, tmp_path: Path) -> None:
+    runs.go(*given, tmp_path / "run", seed=5, workers=2)
+    assert released(tmp_path / "run") == released(whole)
+
+
+def test_stopped_at_every_step_it_is_the_same_release(given: tuple[Path, Path], whole: Path, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    for i, step in enumerate(steps()):
+        stopped(given, out, step, seed=5, resume=i > 0)
+    runs.go(*given, out, seed=5, resume=True)
+    assert released(out) == released(whole)
+    assert left_over(out) == []
+    assert RunDirectory(out).read_manifest()["outputs"] == RunDirectory(out).digests()
+    verify.check(out / "release")
+    again = runs.go(*given, out, seed=5, resume=True)
+    assert again.was_finished
+    assert again.rows == RunDirectory(out).read_manifest()["rows"]
+
+
+def test_keyed_noise_is_drawn_again_as_it_was(given: tuple[Path, Path], tmp_path: Path) -> None:
+    """Whatever was on disk when it stopped is there at the end, and nothing is drawn twice."""
+    out, seen = tmp_path / "run", dict[str, bytes]()
+    for i, step in enumerate(steps()):
+        stopped(given, out, step, resume=i > 0)
+        for path, content in runs.contents(out, "release").items():
+            if "/DPQuery/" in path and "/." not in path:
+                assert seen.setdefault(path, content) == content
+    out_of = runs.go(*given, out, resume=True)
+    here = {k: v for k, v in runs.contents(out, "release").items() if "/DPQuery/" in k}
+    assert here.items() >= seen.items()
+    said = verify.statement(out / "release")
+    assert (said.lost, said.total) == ((), out_of.spec.universes[0].plan.cost)
+    assert left_over(out) == []
+
+
+def test_two_keyed_runs_differ(given: tuple[Path, Path], tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        runs.go(*given, tmp_path / name)
+    a, b = ({k: v for k, v in runs.contents(tmp_path / n, "release").items() if "/DPQuery/" in k} for n in ("a", "b"))
+    assert a.keys() == b.keys()
+    same = [k for k in a if a[k] == b[k]]
+    assert len(same) < len(a) / 4  # one of few groups and little noise may be the same
+
+
+@pytest.mark.parametrize("entropy", ["keyed", "forgetful"])
+def test_what_cannot_be_drawn_again_is_refused_and_counted(
+    given: tuple[Path, Path], tmp_path: Path, entropy: str
+) -> None:
+    out = stopped(given, tmp_path / "run", Step(group_run, "measure", 9), entropy=entropy)
+    (out / "confidential" / "noise.key").unlink(missing_ok=True)
+    before = released(out)
+    with pytest.raises(UserError, match=r"(?s)cannot be drawn again.*--accept-spent"):
+        runs.go(*given, out, entropy=entropy, resume=True)
+    assert released(out) == before
+    done = runs.go(*given, out, entropy=entropy, resume=True, accept_spent=True)
+    said = verify.statement(out / "release")
+    assert said.lost
+    cost = done.spec.universes[0].plan.cost
+    assert said.total == 2 * cost  # nothing was acknowledged
+    assert left_over(out) == []
+    verify.check(out / "release")
+
+
+def test_noise_that_differs_between_two_attempts_stops_the_run(
+    given: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def go(**how: Any) -> None:
+        run_groups(*given, "persons", tmp_path / "run", run=Run(name="persons"), engine=EngineChoice("array"), **how)
+
+    with pytest.raises(HandedOver):
+        go()
+    (first, *_) = Board(tmp_path / "run").tasks("groups")
+    do(tmp_path / "run", "groups", first.partition)
+    real = group_measure._noise
+    monkeypatch.setattr(group_measure, "_noise", lambda *args: real(*args) + 1)
+    with pytest.raises(PrivacyError):
+        do(tmp_path / "run", "groups", first.partition)
+    monkeypatch.undo()
+    with pytest.raises(PrivacyError, match="two attempts of a task gave different answers"):
+        go(resume=True)
+    assert not (tmp_path / "run" / "release" / "privacy.json").exists()
+
+
+def test_records_that_are_altered_between_attempts_are_refused(given: tuple[Path, Path], tmp_path: Path) -> None:
+    out = stopped(given, tmp_path / "run", Step(group_run, "measure", 9))
+    (path,) = (out / "confidential").rglob("part-01.parquet")
+    table = pq.read_table(path)
+    codes = table["race0"].to_numpy().copy()
+    codes[0] = 2020 if codes[0] != 2020 else 1010
+    pq.write_table(table.set_column(1, "race0", pa.array(codes)), path)
+    with pytest.raises(UserError, match="true counts of persons are not those that this run began with"):
+        runs.go(*given, out, resume=True)
+    path.unlink()
+    with pytest.raises(DasError):
+        runs.go(*given, out, resume=True)
+
+
+def test_records_that_are_altered_while_tasks_are_done_are_not_measured(
+    given: tuple[Path, Path], tmp_path: Path
+) -> None:
+    out = tmp_path / "run"
+    with pytest.raises(HandedOver):
+        run_groups(*given, "persons", out, run=Run(name="persons"), engine=EngineChoice("array"))
+    (path,) = (out / "confidential").rglob("part-02.parquet")
+    path.write_bytes(path.read_bytes()[:-8])
+    with pytest.raises(ReleaseError):
+        do(out, "groups", "02")
+    assert "not those that this run began with" in Board(out).fault(Board(out).task("groups", "02")).what  # type: ignore[union-attr]
+
+
+def test_torn_messages_are_made_again(given: tuple[Path, Path], whole: Path, tmp_path: Path) -> None:
+    out = stopped(given, tmp_path / "run", Step(LedgerFile, "acknowledge"), seed=5)
+    for path in (out / "confidential" / "work" / "sums").glob("*.npz"):
+        path.write_bytes(path.read_bytes()[:-20])
+    runs.go(*given, out, seed=5, resume=True)
+    assert released(out) == released(whole)
+
+
+def test_what_was_acknowledged_and_is_gone_stops_the_run(given: tuple[Path, Path], tmp_path: Path) -> None:
+    out = stopped(given, tmp_path / "run", Step(group_run, "_sums"))
+    min((out / "release" / "nmf").rglob("part-*.parquet")).unlink()
+    with pytest.raises(ReleaseError, match="not those that the ledger says"):
+        runs.go(*given, out, resume=True)
+
+
+def test_a_run_that_is_stopped_while_it_begins_leaves_nothing(given: tuple[Path, Path], tmp_path: Path) -> None:
+    for step in (Step(group_run, "write_public"), Step(group_run.people, "write"), Step(group_run, "_digests")):
+        stopped(given, tmp_path / "run", step)
+        assert not (tmp_path / "run").exists()
+
+
+# --- what it goes on with --------------------------------------------------------------------------------------------
+
+
+def altered(folder: Path, name: str, old: str, new: str) -> None:
+    path = folder / name
+    text = path.read_text(encoding="utf-8")
+    assert old in text
+    path.write_text(text.replace(old, new, 1), encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("which", "name", "old", "new"),
+    [
+        (0, "config.json", '"allow_negative_counts": true', '"allow_negative_counts": false'),
+        (0, "config.json", "0.25", "0.5"),
+        (0, "race-characteristic-iterations.txt", "Albanian alone", "Albanians alone"),
+        (0, "race-and-ethnicity-code-to-iteration.txt", "2001|1020\n", ""),
+        (1, "person-records.txt", "028|1", "029|1"),
+        (1, "GRF-C.txt", "|00100|", "|00200|"),
+    ],
+)
+def test_other_folders_are_refused(tmp_path: Path, which: int, name: str, old: str, new: str) -> None:
+    """Also by a run that has ended: it is not the one that is asked for."""
+    own = runs.given(tmp_path / "given")
+    out = stopped(own, tmp_path / "run", Step(group_run, "measure", 9))
+    before = (own[which] / name).read_bytes()
+    altered(own[which], name, old, new)
+    for _ in range(2):
+        with pytest.raises(UserError, match=f"{name} is not the one that this run began with"):
+            runs.go(*own, out, resume=True)
+        now = (own[which] / name).read_bytes()
+        (own[which] / name).write_bytes(before)
+        runs.go(*own, out, resume=True)
+        (own[which] / name).write_bytes(now)
+
+
+def test_another_seed_delta_name_or_product_is_refused(given: tuple[Path, Path], tmp_path: Path) -> None:
+    out = stopped(given, tmp_path / "run", Step(group_run, "measure", 9), seed=4)
+    others: list[dict[str, Any]] = [{"seed": 5}, {"seed": None}, {"seed": 4, "delta": Fraction(1, 10**6)}]
+    for other in others:
+        with pytest.raises(UserError, match="not the one that this run began with"):
+            runs.go(*given, out, resume=True, **other)
+    with pytest.raises(UserError, match="not the one that this run began with"):
+        run_groups(*given, "persons", out, run=Run(name="another", seed=4), resume=True)
+    with pytest.raises(UserError):
+        runs.go(*given, out, "households", seed=4, resume=True)
+    runs.go(*given, out, seed=4, resume=True)
+
+
+def test_other_totals_are_refused(tmp_path: Path) -> None:
+    own = runs.given(tmp_path / "given", "households")
+    out = stopped(own, tmp_path / "run", Step(group_run, "measure", 3), product="households")
+    totals = tmp_path / "totals.txt"
+    totals.write_text(folders.TOTALS.replace("|12", "|500"), encoding="utf-8")
+    with pytest.raises(UserError, match=r"totals\.txt is not the one that this run began with"):
+        runs.go(*own, out, "households", totals=totals, resume=True)
+    runs.go(*own, out, "households", resume=True)
+
+
+# --- from a shell --------------------------------------------------------------------------------------------------
+
+
+def test_tasks_of_a_run_from_a_shell(given: tuple[Path, Path], whole: Path, tmp_path: Path, commands: Commands) -> None:
+    """The run hands its tasks over; others do them; and it goes on to the same release."""
+    out = tmp_path / "run"
+    options = (*given, "--out", out, "--seed", 5, "--engine", "array", "--quiet")
+    code, _, err = commands.named("detailed")("run", *options)
+    assert code == 0
+    assert "--resume" in err
+    assert str(given[0]) in err
+    assert "--seed 5" in err
+    code, said, err = commands.named("tasks")(out)
+    assert (code, err, sorted(said.splitlines())) == (0, "", ["groups 01", "groups 02", "groups 72"])
+    for line in said.splitlines():
+        assert commands.named("task")(out, *line.split())[0] == 0
+    code, said, _ = commands.named("status")(out, "--json")
+    (stage,) = json.loads(said)["stages"]
+    assert (code, stage["stage"], stage["tasks"], stage["done"]) == (0, "groups", 3, 3)
+    assert commands.named("status")(out)[0] == 0
+    code, said, err = commands.named("detailed")("run", *options, "--resume", "--json")
+    assert code == 0, err
+    assert json.loads(said)["rows"] == RunDirectory(whole).read_manifest()["rows"]
+    assert released(out) == released(whole)
+    assert commands.named("tasks")(out)[:2] == (0, "")
+    assert "has ended" in commands.named("status")(out)[1]
+
+
+def test_account_of_a_run_from_a_shell(given: tuple[Path, Path], tmp_path: Path, commands: Commands) -> None:
+    out = tmp_path / "run"
+    done = runs.go(*given, out)
+    code, said, err = commands.named("account")("verify", out)
+    assert (code, err) == (0, "")
+    assert "the privacy statement is right" in said
+    code, said, err = commands.named("account")(out, "--json")
+    assert (code, err) == (0, "")
+    assert Fraction(json.loads(said)["rho"]["total"]) == done.spec.universes[0].plan.cost
+    assert commands.named("account")(out)[0] == 0
+    assert commands.named("account")(out, "--delta", "1e-6")[0] == 0
