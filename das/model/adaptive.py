@@ -205,7 +205,7 @@ class LevelPlan:
 
 
 @dataclass(frozen=True, eq=False)
-class Parameters:
+class Parameters(Frozen):
     """Everything that is decided before records are seen.
 
     ``race_codes`` of each person are read. ``budgets`` and ``thresholds`` are by table and level; a level without a budget is not

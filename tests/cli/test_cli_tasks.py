@@ -197,11 +197,11 @@ def test_options_of_engines_are_checked_before_anything_is_read(
 
 
 def test_the_choice_of_an_engine_is_in_the_command_that_goes_on(tmp_path: Path) -> None:
-    from das.cli.running import _of_engine
+    from das.cli.interruption import of_engine
 
-    assert _of_engine(EngineChoice(workers=4)) == []
-    assert _of_engine(EngineChoice("array", wait=True)) == ["--engine", "array", "--wait"]
+    assert of_engine(EngineChoice(workers=4)) == []
+    assert of_engine(EngineChoice("array", wait=True)) == ["--engine", "array", "--wait"]
     for name in ("ca.pem", "cert.pem", "key.pem"):
         (tmp_path / name).touch()
     chosen = EngineChoice("dask", scheduler="tls://h:1", tls=tmp_path)
-    assert _of_engine(chosen) == ["--engine", "dask", "--scheduler", "tls://h:1", "--tls", tmp_path]
+    assert of_engine(chosen) == ["--engine", "dask", "--scheduler", "tls://h:1", "--tls", tmp_path]

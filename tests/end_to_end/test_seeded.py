@@ -25,10 +25,10 @@ from tests.spec.test_parse import BASE, UNITS
 OTHERS = {
     "task", "tasks", "status",
     "init", "account schema", "data simulate", "data list", "data fetch", "risk posterior", "risk marginal", "risk decision",
-    "risk hierarchical", "risk changes",
+    "risk hierarchical", "risk changes", "detailed check", "detailed plan", "detailed risk",
 }  # fmt: skip
-#: Needs an extra, or prints no JSON, and is asked in a test of its own.
-ELSEWHERE = {"map", "store push", "store pull"}
+#: Needs an extra, or prints no JSON, or is of population groups, and is asked in a test of its own.
+ELSEWHERE = {"map", "store push", "store pull", "detailed run", "detailed estimate"}
 #: One call at least of each of the others; RUN, CONFIG and NEW are put in.
 CALLS = {
     "run": ["CONFIG", "--out", "NEW/run", "--quiet"],

@@ -34,7 +34,7 @@ def archive(ss: str, year: str = "2010", suffix: str = "pl", segments: tuple[str
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as z:
         for part in (f"{ss}geo", *(f"{ss}{s}" for s in segments)):
-            z.writestr(f"{part}{year}.{suffix}", "0123456789" * 500 + part)
+            z.writestr(zipfile.ZipInfo(f"{part}{year}.{suffix}"), "0123456789" * 500 + part, zipfile.ZIP_DEFLATED)
     return out.getvalue()
 
 

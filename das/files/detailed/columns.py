@@ -32,7 +32,7 @@ LONGEST_VALUE = 40
 DAMAGED = (OSError, EOFError, zlib.error)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Field:
     """A column: its ``name``; what a ``number`` each of some distinct values is, -1 - k where it is not allowed because
     ``refusals[k]``; and as what ``kind`` of numbers it is wanted, or ``None`` if it is only checked.
@@ -71,7 +71,7 @@ def _rows(column: pa.BinaryArray, width: int) -> NDArray[np.uint8] | None:
     return np.frombuffer(data, np.uint8)[end[0] : end[-1]].reshape(len(column), width)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class LinesRead:
     """The sound lines of a batch: which ``record`` of the file each is, from 0, and the ``values`` of its columns."""
 
