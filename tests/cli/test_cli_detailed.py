@@ -74,6 +74,11 @@ def test_a_run_says_where_it_is_and_a_seeded_one_what_it_is(das: Das, given: tup
     assert code == 0
     assert "nothing to resume" in err
     assert json.loads(out)["was_finished"] is True
+    code, out, err = das("estimate", tmp_path / "b", "--out", tmp_path / "estimates", "--csv", "--json")
+    assert (code, json.loads(out)["private"]) == (0, False)
+    for table in (tmp_path / "estimates").rglob("*.csv"):
+        lines = table.read_text(encoding="utf-8").splitlines()
+        assert all(line.endswith('"NOT PRIVATE"' if at == 0 else '"seeded"') for at, line in enumerate(lines))
 
 
 def test_households_from_the_totals_in_their_folder(das: Das, tmp_path: Path) -> None:
