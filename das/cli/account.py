@@ -13,8 +13,9 @@ from das.accounting.agreeing import AGREEING, ANY
 from das.accounting.codec import json_schema, plain
 from das.accounting.document import Statement
 from das.accounting.statement import account as account_of
-from das.cli.console import account_tables, console, promises_of
+from das.cli.console import console
 from das.cli.options import PATH, exact_option, guarded, json_option, load, set_option, warn
+from das.cli.shown import account_tables, promises_of
 from das.errors import UserError
 from das.files.run.run_directory import release_of
 from das.model.budget import Draw

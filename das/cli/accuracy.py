@@ -8,9 +8,10 @@ from typing import Any
 
 import click
 
-from das.cli.console import compare_table, console, headline_table, records_table, two_table
+from das.cli.console import console, records_table
 from das.cli.interruption import repeated, resumable
 from das.cli.options import PATH, config_argument, guarded, json_option, load, run_options, warn
+from das.cli.shown import compare_table, headline_table, two_table
 from das.engine.display import Live
 from das.errors import UserError
 from das.evaluate import compared, headline

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from das.cli.console import class_of
+from das.cli.shown import class_of
 from das.model.idle import Idle, idle, idle_on
 from das.model.measured_spine import MeasuredSpine
 from das.model.spine import Spine

@@ -17,9 +17,10 @@ from das.accounting.guarantee import DELTAS, guarantee
 from das.accounting.planning import LevelQuery, Option, least_cost, normal_cost, options
 from das.cli import idle
 from das.cli.area_plan import show_areas
-from das.cli.console import bypassed, class_of, console, options_table
+from das.cli.console import console
 from das.cli.optimise import Asked, show_optimum
 from das.cli.options import PATH, config_argument, exact_option, guarded, json_option, load, warn_of
+from das.cli.shown import bypassed, class_of, options_table
 from das.errors import SpecError, UserError
 from das.model.budget import Plan
 from das.model.not_private import PLANNED, marked

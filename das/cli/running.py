@@ -15,7 +15,7 @@ from das import pipeline
 from das.accounting.codec import plain
 from das.accounting.statement import promises
 from das.cli import idle
-from das.cli.console import class_of, console, headline_table, plan_table
+from das.cli.console import console
 from das.cli.interruption import of_engine, optional, repeated, resumable
 from das.cli.options import (
     PATH,
@@ -29,6 +29,7 @@ from das.cli.options import (
     warn,
     warn_of,
 )
+from das.cli.shown import class_of, headline_table, plan_table
 from das.engine import Silent
 from das.engine.choice import EngineChoice
 from das.engine.display import Live

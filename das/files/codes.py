@@ -32,6 +32,11 @@ def texts(column: pa.StringArray | pa.ChunkedArray) -> NDArray[np.str_]:
     return text(codes(column))
 
 
+def repeated(value: str, times: int) -> pa.StringArray:
+    """A column that says the same in every row."""
+    return pa.repeat(pa.scalar(value), times)
+
+
 def _codes(part: pa.StringArray) -> Codes:
     kind = np.int64 if pa.types.is_large_string(part.type) else np.int32
     _, offsets, data = part.buffers()

@@ -185,16 +185,16 @@ class _RunEstimates:
         out: dict[tuple[int, int], tuple[Above, Wholes | None]] = {}
         with _PartFiles(self, 0) as files:
             for i, chunk in enumerate(self.chunks):
-                forest = self._national(usa, chunk, said[i], self._singles(chunk, wanted))
+                forest, top = self._national(usa, chunk, said[i], self._singles(chunk, wanted))
                 whole = wholes(forest) if self.integers else None
-                files.write(forest, 0, forest.layers[0], chunk, whole)  # type: ignore[arg-type]
+                files.write(forest, 0, top, chunk, whole)
                 for row, (shard, _) in enumerate(self.states):
                     out[shard, i] = _of_state(forest, row, whole)
         return out
 
     def _national(
         self, usa: Sequence[LevelSource], chunk: Chunk, said: Sequence[tuple[Above, NDArray[np.int8]]], singles: Ints
-    ) -> Forest:
+    ) -> tuple[Forest, Layer]:
         known = KnownTotals(
             *(
                 np.concatenate(x)
@@ -216,7 +216,7 @@ class _RunEstimates:
         )
         forest = Forest([top, bottom], [np.zeros(len(size), dtype=np.int64)], chunk.sums, chunk.bundles)
         forest.fall()
-        return forest
+        return forest, top
 
     def _down(self, tree: _StateTree, chunk: Chunk, top: tuple[Above, Wholes | None] | None, files: _PartFiles) -> None:
         forest, layers = tree.forest(chunk)

@@ -70,13 +70,13 @@ class EstimateFile:
             return
         columns = {
             GROUP[0]: texts.column(rows.region),
-            GROUP[1]: _all(rows.region_type, len(rows)),
+            GROUP[1]: texts.repeated(rows.region_type, len(rows)),
             GROUP[2]: texts.column(rows.iteration),
             **{name: texts.column(codes) for name, codes in rows.cells.items()},
             **dict(zip(NUMBERS, map(pa.array, (rows.value, rows.error, rows.lower, rows.upper)), strict=True)),
             FLAG: pa.array(rows.truncated),
             **({} if rows.count is None else {COUNT: pa.array(rows.count)}),
-            **({} if self.private else {COLUMN: _all(CELL, len(rows))}),
+            **({} if self.private else {COLUMN: texts.repeated(CELL, len(rows))}),
         }
         table = pa.table(columns)
         if self.parquet is None:
@@ -104,7 +104,3 @@ def refuse_others(folder: Path) -> None:
             where=folder,
             remedy="name another folder, or empty this one",
         )
-
-
-def _all(value: str, times: int) -> pa.Array:
-    return pa.repeat(pa.scalar(value), times)

@@ -154,16 +154,12 @@ class _Sink:
             return
         columns = {
             "REGION_ID": texts.column(chunk.region),
-            "REGION_TYPE": _all(chunk.region_type, len(chunk)),
+            "REGION_TYPE": texts.repeated(chunk.region_type, len(chunk)),
             "ITERATION_CODE": texts.column(chunk.iteration),
             **{name: texts.column(codes) for name, codes in chunk.cells.items()},
             COUNT: pa.array(chunk.count),
-            **({} if self.private else {COLUMN: _all(CELL, len(chunk))}),
+            **({} if self.private else {COLUMN: texts.repeated(CELL, len(chunk))}),
         }
         table = pa.table(columns, schema=self.schema)
         pacsv.write_csv(table, self.text[RUN_OF[chunk.region_type]], self.OPTIONS)
         self.parquet.write_table(table)
-
-
-def _all(value: str, times: int) -> pa.Array:
-    return pa.repeat(pa.scalar(value), times)
