@@ -19,6 +19,7 @@ COMMANDS = {
     "account": ("das.cli.account", "The privacy loss of a configuration or a run; verify a release."),
     "estimate": ("das.cli.running", "Everything after measurement, from a release's measurements alone."),
     "tables": ("das.cli.tables", "Published tables as CSV, Parquet or Markdown."),
+    "intervals": ("das.cli.intervals", "An interval for every published count, from the release alone."),
     "area": ("das.cli.area", "Counts of any areas of blocks, published and estimated, with intervals."),
     "map": ("das.cli.maps", "A number of each unit on a map, with boundaries that you name."),
     "evaluate": ("das.cli.accuracy", "The errors of a finished run again (confidential)."),

@@ -275,15 +275,23 @@ def _parsed(text: str, where: str) -> Spec:
 
 
 def estimate(
-    release: Opened, universe: Universe, pool: Executor, progress: Progress, out: Path | None = None
+    release: Opened,
+    universe: Universe,
+    pool: Executor,
+    progress: Progress,
+    out: Path | None = None,
+    *,
+    source: MeasurementSource | None = None,
 ) -> Release:
-    """Integer histograms of every level of the tree that was measured, with their certificates.
+    """Integer histograms of every level of the tree that was measured, with their certificates. ``source`` takes the place of the
+    release's own measurements.
 
     Full-information estimation also writes its unbiased estimates, under ``out`` where that is given.
     """
     after, method = release.after, Passes(universe.passes, release.after.tolerance)
     housing = after.prior != "none" and universe == after.persons
-    tree, source, bounds = release.tree(universe), release.source(universe), release.bounds(universe)
+    tree, bounds = release.tree(universe), release.bounds(universe)
+    source = source or release.source(universe)
     if after.method != "full-information" or len(tree.spine) == 1:
         pooled = Pooled.of(source, tree.spine, bounds, universe.schema, tree.measured)
         return topdown(pooled, tree.spine, bounds, universe, method, pool, progress, housing_prior=housing)

@@ -40,6 +40,7 @@ from das.model.measured_spine import MeasuredSpine
 from das.model.measurement import Measurement
 from das.model.query import Query
 from das.model.schema import Schema
+from das.noise.answers import noisy_answers
 from das.noise.entropy import Entropy
 from das.noise.label import ChunkLabel, encoded
 from das.noise.samplers import SAMPLERS, VERSION
@@ -131,33 +132,7 @@ def draw(
             universe, level, number, bytes(codes[start]), bytes(codes[stop - 1]), _plan_digest(queries, here), VERSION,
             _digest(rows),
         )  # fmt: skip
-        yield DrawnChunk(entropy.mark(label), _measured(level, start, rows, queries, here, entropy.chunk(label)))
-
-
-def _measured(
-    level: str,
-    start: int,
-    rows: Histogram,
-    queries: Mapping[str, Query],
-    draws: list[tuple[Draw, Mask]],
-    entropy: Entropy,
-) -> Iterator[Measurement]:
-    """The answers of the units ``rows`` to each query in turn; the order of the draws is part of the scheme of the noise
-    (:mod:`das.noise.label`)."""
-    for name, query in queries.items():
-        values, variance = rows.answer(query), np.full(rows.units, np.inf)
-        kept = np.zeros(rows.units, dtype=bool)
-        for d, of_class in draws:
-            if d.query == name:
-                here = np.flatnonzero(of_class)
-                values[here] += _noise(d, len(here) * query.answers, entropy).reshape(len(here), query.answers)
-                variance[here], kept[here] = d.variance, True
-        values[~kept] = 0  # nothing was drawn for these, and nothing is said of them
-        yield Measurement(level, name, start, values, variance)
-
-
-def _noise(draw: Draw, size: int, entropy: Entropy) -> NDArray[np.int64]:
-    return SAMPLERS[draw.mechanism.name].sample(draw.parameter, size, entropy)
+        yield DrawnChunk(entropy.mark(label), noisy_answers(level, start, rows, queries, here, entropy.chunk(label)))
 
 
 def _plan_digest(queries: Mapping[str, Query], draws: list[tuple[Draw, Mask]]) -> bytes:

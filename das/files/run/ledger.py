@@ -38,6 +38,9 @@ from das.model.mechanisms import MECHANISMS
 #: A level of a universe.
 StageKey = tuple[str, str]
 
+#: The folder of intervals in a release, which is no part of what its statement seals.
+INTERVALS = "intervals"
+
 
 @dataclass(frozen=True)
 class MeasuredPart:
@@ -287,9 +290,10 @@ def measurements(release: Path) -> dict[str, str]:
 
 def digests(release: Path, known: Mapping[str, str] | None = None) -> dict[str, str]:
     """SHA-256 of all that a release holds beside its privacy statement: of every folder of measurements and of
-    constraints, and of every other file. Files whose digest is ``known``, by their paths, are not read again."""
+    constraints, and of every other file, but for ``intervals/``, which anybody can add (:mod:`das.release.replicated`). Files
+    whose digest is ``known``, by their paths, are not read again."""
     folders = sorted(p for kind in ("DPQuery", "Constraint") for p in release.glob(f"nmf*/*.parquet/{kind}"))
-    inside = set(folders)
+    inside = {*folders, release / INTERVALS}
     files = sorted(p for p in release.rglob("*") if p.is_file() and not inside & {*p.parents})
     stated = [p for p in files if p.parent != release or p.name not in (NAME, PAGE)]
     told = {release / path: sha256 for path, sha256 in (known or {}).items()}

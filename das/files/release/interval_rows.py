@@ -1,0 +1,79 @@
+"""Intervals of a published table: ``<Table>_<Level>.parquet``, a row for each count that is not 0 in the release and in all replicates.
+
+Columns: ``GEOID`` (the geocode, where a level has none), ``variable`` and ``label`` of the table's column, the published ``value``, the
+ends ``lower`` and ``upper`` of its interval, ``moe`` (its half-width before ends are made whole), ``rmse`` and ``bias`` over the
+replicates, whether the bias was subtracted, and how many ``replicates`` there were. A count that has no row is 0, with the interval 0 to 0.
+Tables of one level join to those of tidycensus by ``GEOID`` and ``variable``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from das.files import atomic
+from das.files import codes as texts
+from das.files.release.tables import GEOID, marks
+from das.model.codes import Codes
+from das.model.frozen import Frozen
+from das.replicates import Interval, Spread
+from das.tables import Table
+
+NUMBERS = ("value", "lower", "upper", "moe", "rmse", "bias", "bias_subtracted", "replicates")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class IntervalRows(Frozen):
+    """Of units ``codes`` and all columns of a table: arrays ``(units, columns)``."""
+
+    codes: Codes
+    value: NDArray[np.int64]
+    spread: Spread
+    interval: Interval
+
+
+def write(path: Path, table: Table, parts: Iterable[IntervalRows], *, private: bool) -> int:
+    """Write the rows of a table, some units at a time; returns how many."""
+    rows = 0
+    with atomic.file(path) as draft:
+        writer: pq.ParquetWriter | None = None
+        try:
+            for part in parts:
+                made = _rows(table, part, private)
+                writer = writer or pq.ParquetWriter(draft, made.schema, compression="zstd")
+                writer.write_table(made)
+                rows += made.num_rows
+        finally:
+            if writer is not None:
+                writer.close()
+    return rows
+
+
+def _rows(table: Table, part: IntervalRows, private: bool) -> pa.Table:
+    unit, column = np.nonzero((part.value > 0) | (part.spread.second > 0))
+    at, s = (unit, column), part.spread
+    said = {
+        GEOID: texts.column(part.codes[unit]),
+        "variable": _words(table.columns, column),
+        "label": _words(table.labels, column),
+        "value": part.value[at],
+        "lower": part.interval.lower[at],
+        "upper": part.interval.upper[at],
+        "moe": part.interval.margin[at],
+        "rmse": s.rmse[at],
+        "bias": s.bias[at],
+        "bias_subtracted": part.interval.subtracted[at],
+        "replicates": np.full(len(unit), s.replicates, dtype=np.int16),
+    }
+    said |= {name: texts.repeated(says, len(unit)) for name, says in marks(table, private).items()}
+    return pa.table(said)
+
+
+def _words(words: tuple[str, ...], at: NDArray[np.int64]) -> pa.DictionaryArray:
+    return pa.DictionaryArray.from_arrays(pa.array(at.astype(np.int16)), pa.array(words))

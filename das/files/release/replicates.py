@@ -1,0 +1,77 @@
+"""Replicates of a release as files: ``replicates/<records>/replicate=NNN/part-00000.parquet``, 000 being the release itself.
+
+A row is a cell of a unit of the lowest level in which somebody is: ``GEOID`` (its geocode, where it has none), a column for each attribute
+with the code of its level, and ``count``. DuckDB, Arrow and pandas read the folder as one data set with the column ``replicate``; any
+table of any area is a filter and a sum. Codes are those of ``dictionary.csv``. Rows of a seeded run have one column more
+(:mod:`das.model.not_private`).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from das.errors import ReleaseError
+from das.files import atomic, parquet
+from das.files import codes as texts
+from das.files.release.tables import GEOID
+from das.model.codes import Codes
+from das.model.histogram import Histogram
+from das.model.not_private import CELL, COLUMN
+from das.model.schema import Schema
+from das.model.spine import Spine, places
+
+#: The folder, in that of intervals.
+NAME = "replicates"
+COUNT = "count"
+_REMEDY = "take the folder away, and make the replicates again"
+
+
+def path_of(folder: Path, records: str, number: int) -> Path:
+    """The file of a replicate, in a folder of intervals; ``records`` is the folder of a universe."""
+    return folder / NAME / records / f"replicate={number:03d}" / "part-00000.parquet"
+
+
+def codes_of(spine: Spine, level: str) -> Codes:
+    """What units are called: their GEOIDs, or the geocodes of a level that has none."""
+    found = spine.geoids(level)
+    return found if found.any() else spine.codes[spine.index(level)]
+
+
+def write(path: Path, codes: Codes, schema: Schema, h: Histogram, *, private: bool) -> None:
+    """``codes`` name the units of ``h``."""
+    levels = np.unravel_index(h.cell, schema.shape)
+    columns = {GEOID: texts.column(codes[h.unit])}
+    for attribute, level in zip(schema.attributes, levels, strict=True):
+        columns[attribute.name] = pa.DictionaryArray.from_arrays(pa.array(level.astype(np.int16)), pa.array(attribute.levels))
+    columns[COUNT] = pa.array(h.count)
+    if not private:
+        columns[COLUMN] = texts.repeated(CELL, len(h.cell))
+    with atomic.file(path) as draft:
+        pq.write_table(pa.table(columns), draft, compression="zstd")
+
+
+def read(path: Path, codes: Codes, schema: Schema) -> Histogram:
+    """As :func:`write` was given it.
+
+    Raises:
+        ReleaseError: a file that is not one, or of other units or another schema.
+    """
+    names = [a.name for a in schema.attributes]
+    file = parquet.opened(path)
+    with parquet.readable(path, _REMEDY):
+        table = file.read([GEOID, *names, COUNT])
+        unit = places(codes, texts.codes(table[GEOID]))
+        level = []
+        for a in schema.attributes:
+            column = table[a.name].unify_dictionaries().combine_chunks()
+            here = np.array([a.levels.index(v) if v in a.levels else -1 for v in column.dictionary.to_pylist()])
+            level.append(here[column.indices.to_numpy()] if len(column) else np.zeros(0, dtype=np.int64))
+        count = table[COUNT].to_numpy()
+    if (unit < 0).any() or any((of < 0).any() for of in level):
+        raise ReleaseError("has units or codes that the release does not have", where=path, remedy=_REMEDY)
+    cell = np.ravel_multi_index(level, schema.shape) if len(count) else np.zeros(0, dtype=np.int64)
+    return Histogram.of(len(codes), schema.cells, unit, cell, count)

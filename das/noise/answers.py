@@ -1,0 +1,42 @@
+"""Answers with noise: what is drawn of some units of a level, whoever counted them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from das.model.budget import Draw
+from das.model.histogram import Histogram
+from das.model.measurement import Measurement
+from das.model.query import Query
+from das.noise.entropy import Entropy
+from das.noise.samplers import SAMPLERS
+
+
+def noisy_answers(
+    level: str,
+    start: int,
+    rows: Histogram,
+    queries: Mapping[str, Query],
+    draws: Sequence[tuple[Draw, NDArray[np.bool_]]],
+    entropy: Entropy,
+) -> Iterator[Measurement]:
+    """The answers of the units ``rows``, which begin at ``start`` of their level, to each query in turn, with independent noise of
+    each of the ``draws`` on the units ``(units,)`` that are its own. The order of the draws is part of the scheme of the noise
+    (:mod:`das.noise.label`)."""
+    for name, query in queries.items():
+        values, variance = rows.answer(query), np.full(rows.units, np.inf)
+        kept = np.zeros(rows.units, dtype=bool)
+        for d, of_class in draws:
+            if d.query == name:
+                here = np.flatnonzero(of_class)
+                values[here] += _noise(d, len(here) * query.answers, entropy).reshape(len(here), query.answers)
+                variance[here], kept[here] = d.variance, True
+        values[~kept] = 0  # nothing was drawn for these, and nothing is said of them
+        yield Measurement(level, name, start, values, variance)
+
+
+def _noise(draw: Draw, size: int, entropy: Entropy) -> NDArray[np.int64]:
+    return SAMPLERS[draw.mechanism.name].sample(draw.parameter, size, entropy)

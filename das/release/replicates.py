@@ -1,0 +1,119 @@
+"""Replicates of a release: the algorithm is run again on what it published, with noise that is public.
+
+The published histogram stands in for the truth; plan, invariants, bounds, estimation and rounding are those of the release. Its
+noise is a function of a seed that anybody may know, and has nothing to do with the noise of the release: so replicates tell
+nothing that the release does not, cost no budget, and come out the same for whoever makes them (:mod:`das.replicates.spread` says
+what they tell).
+
+Like ``das.release.post``, nothing here can see the truth.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from das.engine import InProcess, Silent
+from das.files.microdata import reading as microdata
+from das.model.budget import Plan
+from das.model.histogram import Histogram
+from das.model.measured_spine import MeasuredSpine
+from das.model.measurement import Measurement, Measurements
+from das.model.schema import Schema
+from das.noise import entropy
+from das.noise.answers import noisy_answers
+from das.noise.label import ChunkLabel
+from das.noise.samplers import VERSION
+from das.release.post import Opened, estimate, on_published
+
+#: Values of one chunk of noise, about; of each level no more than two are held.
+CHUNK = 1 << 20
+
+
+@dataclass(frozen=True, eq=False)
+class Redrawn:
+    """A source of measurements of ``counts``, which are public, by level of the tree. Each chunk of units is drawn when it is asked for, from
+    a stream that is named by seed, replicate, universe, level and units: the same whoever asks, in which order, and however often."""
+
+    universe: str
+    schema: Schema
+    tree: MeasuredSpine
+    plan: Plan
+    counts: Mapping[str, Histogram]
+    seed: int
+    replicate: int
+    _chunks: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
+    _held: dict[str, list[tuple[int, Measurements]]] = field(default_factory=dict)
+
+    def queries(self, level: str) -> tuple[str, ...]:
+        there = self.tree.classes(level)
+        return tuple(dict.fromkeys(d.query for d in self.plan.at(level) if d.unit_class in there))
+
+    def read(self, level: str, query: str, start: int, stop: int) -> Measurement:
+        found = []
+        for first, last in self._slices(level):
+            a, b = max(first, start), min(last, stop)
+            if a < b:
+                found.append(self._drawn(level, first, last).read(level, query, a, b))
+        return Measurements.of(found).read(level, query, start, stop)
+
+    def part(self, level: str, start: int, stop: int) -> Redrawn:
+        """Itself: a replicate is made by one process."""
+        del level, start, stop
+        return self
+
+    def _slices(self, level: str) -> list[tuple[int, int]]:
+        if level not in self._chunks:
+            answers = sum(self.schema.query(q).answers for q in self.queries(level))
+            self._chunks[level] = list(self.tree.spine.batches(level, max(answers, 1), CHUNK))
+        return self._chunks[level]
+
+    def _drawn(self, level: str, start: int, stop: int) -> Measurements:
+        held = self._held.setdefault(level, [])
+        for at, found in held:
+            if at == start:
+                return found
+        held[:-1] = []
+        codes, classes = self.tree.spine.codes[self.tree.spine.index(level)], self.tree.classes(level)
+        draws = [(d, classes[d.unit_class][start:stop]) for d in self.plan.at(level) if d.unit_class in classes]
+        label = ChunkLabel(self.universe, level, self.replicate, bytes(codes[start]), bytes(codes[stop - 1]),
+                           b"replicate", VERSION, b"")  # fmt: skip
+        queries = {q: self.schema.query(q) for q in self.queries(level)}
+        bits = entropy.seeded(self.seed).chunk(label)
+        drawn = noisy_answers(level, start, self.counts[level].rows(start, stop), queries, draws, bits)
+        held.append((start, Measurements.of(map(_as_published, drawn))))
+        return held[-1][1]
+
+
+def _as_published(m: Measurement) -> Measurement:
+    """With the variance in single precision, as the files of a release state it."""
+    return Measurement(m.level, m.query, m.start, m.values, m.variance.astype(np.float32).astype(np.float64))
+
+
+def published(release: Opened) -> dict[str, Histogram]:
+    """The published counts of the lowest level, by universe."""
+    codes = release.spine.codes[-1]
+    return {
+        u.name: microdata.read(release.folder / "microdata" / u.kind.folder, u, codes) for u in release.after.universes
+    }
+
+
+def replicate(
+    release: Opened, counts: Mapping[str, Histogram], number: int, seed: int
+) -> dict[str, Histogram]:
+    """The replicate ``number`` of published ``counts``: what the algorithm publishes of the lowest level if they are the truth.
+
+    Raises:
+        UserError: measurements of another publisher, whose budget nobody states.
+    """
+    plans = {u.name: u.plan for u in release.run.universes}
+    out = {}
+    for u in release.after.universes:
+        tree = release.tree(u)
+        levels = tree.of_published(counts[u.name]).upward(tree.spine)
+        source = Redrawn(u.name, u.schema, tree, plans[u.name], levels, seed, number)
+        result = estimate(release, u, InProcess(), Silent(), source=source)
+        out[u.name] = on_published(release, u, result)[release.spine.levels[-1]]
+    return out
