@@ -22,6 +22,7 @@ from das.files.release import tables as published_tables
 from das.files.release.estimates import EstimateReader, folder_of
 from das.files.run import errors_csv
 from das.files.run.run_directory import RunDirectory, is_private, read_text
+from das.model.area_rows import NUMBERS as AREA_NUMBERS
 from das.model.codes import Codes, encoded, text
 from das.model.error_rows import ErrorRow
 from das.model.kinds import PERSONS
@@ -140,9 +141,10 @@ def read_areas(
     statistics: Sequence[str] = (),
     coverage: float = COVERAGE,
 ) -> pd.DataFrame:
-    """Counts of areas of blocks, a row for each area and statistic: ``value`` as published, the unbiased ``estimate`` from all
-    measurements with its ``standard_error``, and ``low`` and ``high`` of the interval about it, which holds the true count
-    with probability ``coverage``; missing where nothing measured of blocks tells the count.
+    """Counts of areas of blocks, a row for each area and statistic: ``value`` as published, ``lower`` to ``upper`` its interval from
+    replicates, where the release has any, with its ``rmse`` and ``bias``; the unbiased ``estimate`` from all measurements with its
+    ``standard_error``, and ``estimate_low`` to ``estimate_high`` the interval about it; missing where nothing measured of blocks tells the
+    count. Intervals hold the true count with probability ``coverage``.
 
     ``blocks`` is a file ``area,block``, or a block-assignment file of the Bureau; ``kind`` names areas that the release
     knows, such as ``"Place"``. ``statistics`` are tables (``"P2"``), columns (``"P0020002"``) or queries, as of `das area`;
@@ -154,7 +156,7 @@ def read_areas(
     areas = area_list.chosen(None if blocks is None else Path(blocks), kind, release.areas(), release.spine)
     rows = area_counts.counts(release, areas, area_counts.statistics(release, statistics), coverage).rows()
     frame = pd.DataFrame([asdict(r) for r in rows]).astype(
-        {"low": "Int64", "high": "Int64", "estimate": float, "standard_error": float}
+        {"estimate_low": "Int64", "estimate_high": "Int64"} | dict.fromkeys(AREA_NUMBERS, float)
     )
     return frame if release.after.private else frame.assign(**{COLUMN: CELL})
 

@@ -21,6 +21,7 @@ from das.model.area_rows import AreaRow
 from das.model.areas import Areas
 from das.release.area_counts import COVERAGE, counts, statistics, unasked
 from das.release.post import Opened, open_release
+from das.replicates import RULES
 
 
 @click.command()
@@ -29,9 +30,15 @@ from das.release.post import Opened, open_release
 @click.option("--kind", help="Areas that the release knows, in place of a list: such as SLDL, VTD or Place.")
 @click.option("--statistics", "asked", multiple=True, metavar="NAME",
               help="A table (P2), a column of one (P0020002), or a query (votingage * hispanic), after the name of its universe "
-              "and a colon where it is not of persons; repeatable. Default: the totals.")  # fmt: skip
+              "and a colon where it is not of persons; or computed of these: share:P0040002/P0040001, difference:A/B, rank:A, and of "
+              "all areas deviation:A, dissimilarity:A/B; repeatable. Default: the totals.")  # fmt: skip
 @click.option("--coverage", type=click.FloatRange(0, 1, min_open=True, max_open=True), default=COVERAGE, show_default=True,
               help="How often an interval holds the true count.")  # fmt: skip
+@click.option("--rule", type=click.Choice(list(RULES)), default="ct", show_default=True,
+              help="How replicates (das intervals) become the interval of a published value.")  # fmt: skip
+@click.option(
+    "--simultaneous", "together", is_flag=True, help="Intervals from replicates that hold for all areas at once."
+)
 @click.option(
     "--plan", "as_plan", is_flag=True, help="The areas are the districts of a plan: each block must be in one."
 )
@@ -44,13 +51,13 @@ from das.release.post import Opened, open_release
 )
 @guarded
 def area(
-    release: Path, listed: Path | None, kind: str | None, asked: tuple[str, ...], coverage: float, as_plan: bool,
-    as_json: bool, out: Path | None,
+    release: Path, listed: Path | None, kind: str | None, asked: tuple[str, ...], coverage: float, rule: str, together: bool,
+    as_plan: bool, as_json: bool, out: Path | None,
 ) -> None:  # fmt: skip
     """Counts of areas of blocks from a RUN or release: published, and estimated without bias from all its measurements.
 
     The estimate has an exact standard error, wherever the borders of an area run; the published count agrees with every
-    other published count.
+    other published count, and has an interval where `das intervals` has made replicates.
     """
     opened = open_release(release_of(release))
     _check_out(out, listed)
@@ -58,7 +65,8 @@ def area(
     if as_plan:
         areas.check_partition(opened.spine)
     page = out if out is not None and out.suffix == ".html" else None
-    found = counts(opened, areas, statistics(opened, asked or (unasked(opened) if page else ())), coverage)
+    found = counts(opened, areas, statistics(opened, asked or (unasked(opened) if page else ())), coverage, rule=rule,
+                   together=together)  # fmt: skip
     rows, private = found.rows(), opened.after.private
     if page is not None:
         from das.release import area_page
@@ -93,15 +101,19 @@ def _said(release: Opened, areas: Areas) -> None:
 def _shown(rows: Sequence[AreaRow]) -> list[dict[str, Any]]:
     """Rows for the terminal."""
     return [
-        {"area": f"{r.name} ({r.area})" if r.name else r.area, "of": r.universe, "count": r.label, "published": f"{r.value:,}",
-         "estimate": _number(r.estimate), "standard error": _number(r.standard_error),
-         "interval": "–" if r.low is None else f"{r.low:,} to {r.high:,}"}
+        {"area": f"{r.name} ({r.area})" if r.name and r.area else r.name or r.area, "of": r.universe, "count": r.label,
+         "published": _number(r.value), "from": _number(r.lower), "to": _number(r.upper), "estimate": _number(r.estimate, 1),
+         "standard error": _number(r.standard_error, 1),
+         "interval": "–" if r.estimate_low is None else f"{r.estimate_low:,} to {r.estimate_high:,}"}
         for r in rows
     ]  # fmt: skip
 
 
-def _number(value: float | None) -> str:
-    return "–" if value is None else f"{value:,.1f}"
+def _number(value: float | None, digits: int | None = None) -> str:
+    """Counts are whole; what is computed has four digits."""
+    if value is None or value != value:
+        return "–"
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.4g}" if digits is None else f"{value:,.{digits}f}"
 
 
 def _check_out(out: Path | None, listed: Path | None) -> None:

@@ -26,7 +26,9 @@ from das.replicates import RULES
 @click.option("--rule", type=click.Choice(list(RULES)), default="ct", show_default=True,
               help="How replicates become an interval; ct is the Bureau's.")  # fmt: skip
 @click.option("--table", "tables", multiple=True, metavar="NAME", help="Of this table alone, such as P1; repeatable.")
-@click.option("--level", "levels", multiple=True, metavar="NAME", help="Of this level alone, such as Tract; repeatable.")
+@click.option(
+    "--level", "levels", multiple=True, metavar="NAME", help="Of this level alone, such as Tract; repeatable."
+)
 @click.option("--out", type=PATH, help="Folder of the intervals. Default: intervals/ of the release.")
 @click.option("--seed", type=click.IntRange(0), default=1, show_default=True,
               help="Of the replicates' noise. It is public, and no secret of the release.")  # fmt: skip

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+#: What may be missing, or a fraction.
+NUMBERS = ("lower", "upper", "rmse", "bias", "other_side", "estimate", "standard_error")
+
 
 @dataclass(frozen=True)
 class AreaRow:
-    """One statistic of one area. ``blocks`` are its lowest units; ``value`` the published count; ``estimate`` the unbiased
-    estimate from all measurements, with its ``standard_error``; ``low`` to ``high`` the interval about it, not cut off at zero.
-    They are missing where nothing measured at the lowest level tells the statistic."""
+    """One statistic of one area, or of all together, whose ``area`` is empty. ``blocks`` are its lowest units; ``value`` is published.
+
+    From replicates of the release, where it has any: ``lower`` to ``upper`` the interval of the published value, ``rmse`` and ``bias``
+    its error; of a share, ``other_side`` how often a rerun would find it on the other side of one half.
+
+    From all measurements, of a count: ``estimate`` without bias, its ``standard_error``, and ``estimate_low`` to ``estimate_high`` the interval
+    about it, not cut off at zero; missing where nothing measured at the lowest level tells the count."""
 
     area: str
     name: str
@@ -17,8 +24,13 @@ class AreaRow:
     universe: str
     field: str
     label: str
-    value: int
+    value: float
+    lower: float | None
+    upper: float | None
+    rmse: float | None
+    bias: float | None
+    other_side: float | None
     estimate: float | None
     standard_error: float | None
-    low: int | None
-    high: int | None
+    estimate_low: int | None
+    estimate_high: int | None

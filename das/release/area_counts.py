@@ -1,13 +1,15 @@
-"""Counts of any areas of blocks: as published, and as all measurements say, with standard errors and intervals.
+"""Counts of any areas of blocks, and what is computed from them: as published, with intervals from replicates where the release has any
+(:mod:`das.release.replicated`), and as all measurements say, with standard errors and intervals.
 
 Like ``das.release.post``, nothing here can see the truth.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from statistics import NormalDist
 from typing import Any
 
@@ -21,10 +23,14 @@ from das.estimate.areas.estimates import Estimated, estimates
 from das.files.microdata import reading as microdata
 from das.model.area_rows import AreaRow
 from das.model.areas import Areas
+from das.model.histogram import Histogram
 from das.model.spelling import key, near, query
 from das.model.universe import Universe
 from das.release.intervals import known_queries
 from das.release.post import Opened
+from das.release.replicated import replicates_of
+from das.replicates import Interval, Spread, interval
+from das.replicates.area_functions import FUNCTIONS, for_all_at_once, other_side
 
 #: What intervals hold, where nobody says otherwise: as the Bureau states its margins.
 COVERAGE = 0.9
@@ -43,15 +49,71 @@ class Statistic:
     label: str
     cells: NDArray[np.bool_]
 
+    @property
+    def key(self) -> str:
+        return f"{self.universe.name}:{self.field}"
+
+
+@dataclass(frozen=True, eq=False)
+class Computed:
+    """What is computed from ``counts`` of areas by one of :data:`das.replicates.area_functions.FUNCTIONS`."""
+
+    function: str
+    counts: tuple[Statistic, ...]
+
+    @property
+    def field(self) -> str:
+        return f"{self.function}:{'/'.join(s.field for s in self.counts)}"
+
+    @property
+    def label(self) -> str:
+        return f"{self.function}: {' / '.join(s.label for s in self.counts)}"
+
+    def of(self, counts: Sequence[NDArray[Any]]) -> NDArray[np.float64]:
+        """Of each area, or one number."""
+        return FUNCTIONS[self.function].function(*(np.asarray(c, dtype=np.float64) for c in counts))
+
+
+@dataclass(frozen=True, eq=False)
+class Replicated:
+    """What replicates say of published values."""
+
+    spread: Spread
+    interval: Interval
+    other_side: NDArray[np.float64] | None = None
+
+    @staticmethod
+    def of(
+        value: NDArray[Any], replicates: NDArray[Any], coverage: float, rule: str, *, together: bool, side: bool = False
+    ) -> Replicated:
+        """Of values and their ``replicates``, ``(s, *value.shape)``. ``together``: intervals that hold for all of them at once."""
+        spread = Spread.of(value, replicates)
+        factor = for_all_at_once(value, replicates, coverage, rule) if together else None
+        return Replicated(
+            spread, interval(value, spread, coverage, rule, factor), other_side(value, replicates) if side else None
+        )
+
+    def row(self, i: int) -> tuple[float | None, ...]:
+        """Ends, error, bias, and how often on the other side; nothing where the value is no number in some replicate."""
+        if not np.isfinite(self.spread.rmse[i]):
+            return (None,) * 5
+        said = (self.interval.lower[i], self.interval.upper[i], self.spread.rmse[i], self.spread.bias[i])
+        return *(x.item() for x in said), None if self.other_side is None else float(self.other_side[i])
+
+
+#: Of a release without replicates.
+_UNTOLD = (None,) * 5
+
 
 @dataclass(frozen=True, eq=False)
 class AreaColumn:
-    """A statistic of each area, arrays ``(areas,)``: ``value`` as published; ``estimate`` and ``error`` its unbiased estimate from all
-    measurements and the standard error of that, NaN where nothing at the lowest level tells it; the estimate rounded, and the
-    ``margin`` of the interval about it, negative where there is none."""
+    """A statistic of each area, arrays ``(areas,)``: ``value`` as published, and what its replicates say; ``estimate`` and ``error`` its unbiased
+    estimate from all measurements and the standard error of that, NaN where nothing at the lowest level tells it; the estimate
+    rounded, and the ``margin`` of the interval about it, negative where there is none."""
 
     statistic: Statistic
     value: NDArray[np.int64]
+    replicated: Replicated | None
     estimate: NDArray[np.float64]
     error: NDArray[np.float64]
     rounded: NDArray[np.int64]
@@ -65,7 +127,8 @@ class AreaColumn:
             told = round(float(self.estimate[i]), 2) + 0.0, round(float(self.error[i]), 2), *ends
         s = self.statistic
         place = areas.code(i), str(areas.called[i]), blocks
-        return AreaRow(*place, s.universe.name, s.field, s.label, int(self.value[i]), *told)
+        seen = self.replicated.row(i) if self.replicated else _UNTOLD
+        return AreaRow(*place, s.universe.name, s.field, s.label, int(self.value[i]), *seen, *told)
 
     @property
     def outside(self) -> NDArray[np.bool_]:
@@ -74,45 +137,103 @@ class AreaColumn:
 
 
 @dataclass(frozen=True, eq=False)
+class ComputedColumn:
+    """What is computed of each area, or of all: ``value`` ``(areas,)`` or ``(1,)``."""
+
+    computed: Computed
+    value: NDArray[np.float64]
+    replicated: Replicated | None
+
+    def row(self, i: int, place: tuple[str, str, int]) -> AreaRow:
+        names = dict.fromkeys(s.universe.name for s in self.computed.counts)
+        seen = self.replicated.row(i) if self.replicated else _UNTOLD
+        return AreaRow(
+            *place,
+            " and ".join(names),
+            self.computed.field,
+            self.computed.label,
+            float(self.value[i]),
+            *seen,
+            *(None,) * 4,
+        )
+
+
+@dataclass(frozen=True, eq=False)
 class AreaCounts:
-    """Of some areas of a release; intervals hold the true count with probability ``coverage``, each by itself. ``published``:
-    of each universe that is asked for, how many records the release has in all."""
+    """Of some areas of a release; intervals hold the true count with probability ``coverage``, each by itself, or from replicates for all
+    areas at once, as was asked for. ``published``: of each universe that is asked for, how many records the release has in all."""
 
     areas: Areas
     coverage: float
     columns: tuple[AreaColumn, ...]
+    computed: tuple[ComputedColumn, ...]
     published: Mapping[str, int]
 
     def rows(self) -> list[AreaRow]:
-        """A row for each area and statistic."""
+        """A row for each area and statistic; after them those of all areas together."""
         units = np.bincount(self.areas.area)
-        return [c.row(i, self.areas, int(units[i])) for i in range(len(self.areas)) for c in self.columns]
+        each = [c for c in self.computed if FUNCTIONS[c.computed.function].each]
+        out = []
+        for i in range(len(self.areas)):
+            out += [c.row(i, self.areas, int(units[i])) for c in self.columns]
+            out += [c.row(i, (self.areas.code(i), str(self.areas.called[i]), int(units[i]))) for c in each]
+        together = ("", f"all {len(self.areas):,} areas", len(np.unique(self.areas.unit)))
+        return [*out, *(c.row(0, together) for c in self.computed if c not in each)]
 
 
-def counts(release: Opened, areas: Areas, asked: Sequence[Statistic], coverage: float = COVERAGE) -> AreaCounts:
-    """The statistics of areas of the lowest units of ``release.spine``. Raises :class:`InputError` for a coverage that is
-    none."""
+def counts(
+    release: Opened,
+    areas: Areas,
+    asked: Sequence[Statistic | Computed],
+    coverage: float = COVERAGE,
+    *,
+    rule: str = "ct",
+    together: bool = False,
+) -> AreaCounts:
+    """The statistics of areas of the lowest units of ``release.spine``. ``rule``: how replicates become intervals
+    (:mod:`das.replicates.rules`); ``together``: such that those of all areas hold at once. Raises :class:`InputError` for a coverage
+    that is none."""
     if not 0 < coverage < 1:
         raise InputError(
             f"a coverage of {coverage}", where="coverage", remedy="give a number between 0 and 1, such as 0.9"
         )
-    found: dict[int, AreaColumn] = {}
+    said = partial(Replicated.of, coverage=coverage, rule=rule, together=together)
+    plain = [a for a in asked if isinstance(a, Statistic)]
+    needed = [*plain, *(s for a in asked if isinstance(a, Computed) for s in a.counts)]
+    found: dict[str, AreaColumn] = {}
+    drawn: dict[str, NDArray[np.int64] | None] = {}
     everybody: dict[str, int] = {}
     for u in release.after.universes:
-        at = [i for i, s in enumerate(asked) if s.universe.name == u.name]
-        if not at:
-            continue
-        cells = np.array([asked[i].cells for i in at])
-        with ThreadPoolExecutor(1) as other:  # both read files for most of their time
-            published = other.submit(_published, release, u, areas, cells)
-            estimated = _estimated(release, u, areas, cells)
-        value, everybody[u.name] = published.result()
-        error = np.sqrt(estimated.variance)
-        rounded, margin = margins.whole(wide(coverage, u.wide), estimated.value, error)
-        for j, i in enumerate(at):
-            found[i] = AreaColumn(asked[i], value[:, j], estimated.value[:, j], error[:, j], rounded[:, j],
-                                  margin[:, j])  # fmt: skip
-    return AreaCounts(areas, coverage, tuple(found[i] for i in range(len(asked))), everybody)
+        if of_u := {s.key: s for s in needed if s.universe.name == u.name}:
+            cells = np.array([s.cells for s in of_u.values()])
+            with ThreadPoolExecutor(1) as other:  # both read files for most of their time
+                published = other.submit(_published, release, u, areas, cells)
+                estimated = _estimated(release, u, areas, cells)
+            value, everybody[u.name] = published.result()
+            replicates, error = _replicates(release, u, areas, cells), np.sqrt(estimated.variance)
+            rounded, margin = margins.whole(wide(coverage, u.wide), estimated.value, error)
+            for j, (key, s) in enumerate(of_u.items()):
+                drawn[key] = again = None if replicates is None else replicates[:, :, j]
+                told = None if again is None else said(value[:, j], again)
+                found[key] = AreaColumn(s, value[:, j], told, estimated.value[:, j], error[:, j], rounded[:, j],
+                                        margin[:, j])  # fmt: skip
+    computed = [_column(a, [found[s.key].value for s in a.counts], [drawn[s.key] for s in a.counts], said)
+                for a in asked if isinstance(a, Computed)]  # fmt: skip
+    return AreaCounts(areas, coverage, tuple(found[s.key] for s in plain), tuple(computed), everybody)
+
+
+def _column(
+    asked: Computed,
+    value: Sequence[NDArray[np.int64]],
+    drawn: Sequence[NDArray[np.int64] | None],
+    said: Callable[..., Replicated],
+) -> ComputedColumn:
+    """``drawn``: the replicates of each count, if there are any."""
+    of, there = asked.of(value), [d for d in drawn if d is not None]
+    if len(there) < len(drawn):
+        return ComputedColumn(asked, of, None)
+    again = np.array([asked.of(one) for one in zip(*there, strict=True)])
+    return ComputedColumn(asked, of, said(of, again, side=asked.function == "share"))
 
 
 def wide(coverage: float, at_95: float) -> float:
@@ -124,10 +245,20 @@ def wide(coverage: float, at_95: float) -> float:
 def _published(release: Opened, u: Universe, areas: Areas, cells: NDArray[np.bool_]) -> tuple[NDArray[np.int64], int]:
     """Sums of the published counts, ``(areas, columns)``, and how many records there are in all."""
     h = microdata.read(release.folder / "microdata" / u.kind.folder, u, release.spine.codes[-1])
+    return _sums(h, areas, cells), int(h.count.sum())
+
+
+def _replicates(release: Opened, u: Universe, areas: Areas, cells: NDArray[np.bool_]) -> NDArray[np.int64] | None:
+    """The same of each replicate, ``(replicates, areas, columns)``, where the release has any."""
+    found = [_sums(h, areas, cells) for h in replicates_of(release, u)]
+    return np.stack(found) if found else None
+
+
+def _sums(h: Histogram, areas: Areas, cells: NDArray[np.bool_]) -> NDArray[np.int64]:
     inside = areas.histogram(h)
     rows = np.repeat(np.arange(inside.units), np.diff(inside.indptr))
     sums = [np.bincount(rows, weights=inside.count * c[inside.cell], minlength=inside.units) for c in cells]
-    return np.stack(sums, axis=1).astype(np.int64), int(h.count.sum())
+    return np.stack(sums, axis=1).astype(np.int64)
 
 
 def _estimated(release: Opened, u: Universe, areas: Areas, cells: NDArray[np.bool_]) -> Estimated:
@@ -141,9 +272,10 @@ def _estimated(release: Opened, u: Universe, areas: Areas, cells: NDArray[np.boo
 # --- what is asked for ---------------------------------------------------------------------------------------
 
 
-def statistics(release: Opened, asked: Sequence[str]) -> list[Statistic]:
+def statistics(release: Opened, asked: Sequence[str]) -> list[Statistic | Computed]:
     """Statistics by what a person types: a table (``P2``), a column of one (``P0020002``), or a query (``votingage * hispanic``),
-    after the name of its universe and a colon where it is not of persons. Without any: the total of each universe.
+    after the name of its universe and a colon where it is not of persons; or a function of one or two of them, ``share:P0040002/P0040001``
+    (:mod:`das.replicates.area_functions`). Without any: the total of each universe.
 
     Raises:
         UserError: none that there is.
@@ -151,8 +283,31 @@ def statistics(release: Opened, asked: Sequence[str]) -> list[Statistic]:
     every = release.after.universes
     if not asked:
         return [s for u in every for s in _of_query(u, "total")]
-    out = [s for text in asked for s in _statistics(release, text)]
-    return list({(s.universe.name, s.field): s for s in out}.values())
+    out: dict[str, Statistic | Computed] = {}
+    for text in asked:
+        head, _, counted = text.partition(":")
+        if head.strip() in FUNCTIONS:
+            computed = _computed(release, head.strip(), counted, text)
+            out[computed.field] = computed
+        else:
+            out |= {s.key: s for s in _statistics(release, text)}
+    return list(out.values())
+
+
+def _computed(release: Opened, function: str, counted: str, text: str) -> Computed:
+    names = [name.strip() for name in counted.split("/")]
+    where, wanted = f"--statistics {text}", FUNCTIONS[function].counts
+    if len(names) != wanted or not all(names):
+        example = "/".join(["P0040002", "P0040001"][:wanted])
+        raise UserError(f"{function} is of {wanted} count{'s' * (wanted > 1)}", where=where,
+                        remedy=f"write such as {function}:{example}")  # fmt: skip
+    found = [_statistics(release, name) for name in names]
+    for name, several in zip(names, found, strict=True):
+        if len(several) > 1:
+            raise UserError(
+                f"{name} is {len(several)} counts", where=where, remedy=f"name one of them, such as {several[0].field}"
+            )
+    return Computed(function, tuple(one for (one,) in found))
 
 
 def unasked(release: Opened) -> list[str]:

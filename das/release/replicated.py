@@ -19,11 +19,12 @@ import numpy as np
 from das import tables
 from das.accounting.document import NAME as STATEMENT
 from das.engine import Progress, executor, in_order
-from das.errors import UserError
+from das.errors import ReleaseError, UserError
 from das.files import atomic
 from das.files.release import interval_rows, replicates
 from das.files.release.interval_rows import IntervalRows
 from das.files.run import run_directory
+from das.files.run.ledger import INTERVALS
 from das.model.histogram import Histogram
 from das.model.not_private import marked
 from das.model.universe import Universe
@@ -108,6 +109,21 @@ def _digest(release: Path) -> str:
     return run_directory.file_digest(release / STATEMENT)
 
 
+def replicates_of(opened: Opened, u: Universe) -> Iterator[Histogram]:
+    """The replicates that a release has, in order: those of which its intervals are; none where it has none, or not yet."""
+    out = opened.folder / INTERVALS
+    if not (out / MANIFEST).is_file():
+        return
+    said = run_directory.read_json(out / MANIFEST)
+    if said.get("release") != _digest(opened.folder):
+        raise ReleaseError(
+            "these replicates are of another release", where=out, remedy="take the folder away, and make them again"
+        )
+    codes = replicates.codes_of(opened.spine, opened.spine.levels[-1])
+    for n in range(1, 1 + int(said.get("replicates", 0))):
+        yield replicates.read(replicates.path_of(out, u.kind.folder, n), codes, u.schema)
+
+
 # --- replicates ----------------------------------------------------------------------------------------------
 
 
@@ -133,9 +149,16 @@ def _opened(release: Path) -> tuple[Opened, dict[str, Histogram]]:
 def _chosen(opened: Opened, asked: Asked) -> list[tuple[Universe, Table, str]]:
     """Of each table and level that is asked for."""
     every = [(u, t) for u in opened.after.universes for t in tables.of(u, opened.assigned(u.name))]
-    for name, known, what in ((asked.tables, [t.name for _, t in every], "tables"), (asked.levels, opened.spine.levels, "levels")):
+    for name, known, what in (
+        (asked.tables, [t.name for _, t in every], "tables"),
+        (asked.levels, opened.spine.levels, "levels"),
+    ):
         if lost := [n for n in name if n not in known]:
-            raise UserError(f"there is no {lost[0]!r}", where=f"--{what.removesuffix('s')}", remedy=f"the {what} are {', '.join(known)}")
+            raise UserError(
+                f"there is no {lost[0]!r}",
+                where=f"--{what.removesuffix('s')}",
+                remedy=f"the {what} are {', '.join(known)}",
+            )
     return [(u, t, level) for u, t in every if not asked.tables or t.name in asked.tables
             for level in opened.spine.levels if not asked.levels or level in asked.levels]  # fmt: skip
 
@@ -164,7 +187,9 @@ def _intervals(
     return rows
 
 
-def _parts(opened: Opened, table: Table, level: str, found: Sequence[Histogram], asked: Asked) -> Iterator[IntervalRows]:
+def _parts(
+    opened: Opened, table: Table, level: str, found: Sequence[Histogram], asked: Asked
+) -> Iterator[IntervalRows]:
     """Some units at a time: of the release, the first of ``found``, and its replicates."""
     codes = replicates.codes_of(opened.spine, level)
     for start, stop in opened.spine.batches(level, len(table.columns), BATCH):

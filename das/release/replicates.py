@@ -100,9 +100,7 @@ def published(release: Opened) -> dict[str, Histogram]:
     }
 
 
-def replicate(
-    release: Opened, counts: Mapping[str, Histogram], number: int, seed: int
-) -> dict[str, Histogram]:
+def replicate(release: Opened, counts: Mapping[str, Histogram], number: int, seed: int) -> dict[str, Histogram]:
     """The replicate ``number`` of published ``counts``: what the algorithm publishes of the lowest level if they are the truth.
 
     Raises:

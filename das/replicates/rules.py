@@ -71,7 +71,9 @@ def interval(
     if rule not in RULES:
         raise InputError(f"there is no rule {rule!r}", where="rule", remedy=f"the rules are {', '.join(RULES)}")
     if not 0 < coverage < 1:
-        raise InputError(f"a coverage of {coverage}", where="coverage", remedy="give a number between 0 and 1, such as 0.9")
+        raise InputError(
+            f"a coverage of {coverage}", where="coverage", remedy="give a number between 0 and 1, such as 0.9"
+        )
     wide, conditional = RULES[rule]
     counts = np.issubdtype(value.dtype, np.integer)
     subtracted = np.zeros(value.shape, dtype=bool)
@@ -83,5 +85,7 @@ def interval(
     margin = (wide(coverage) if factor is None else factor) * spread.rmse
     lower, upper = point - margin, point + margin
     if counts:
-        return Interval(np.maximum(np.floor(lower), 0).astype(np.int64), np.ceil(upper).astype(np.int64), margin, subtracted)
+        return Interval(
+            np.maximum(np.floor(lower), 0).astype(np.int64), np.ceil(upper).astype(np.int64), margin, subtracted
+        )
     return Interval(lower, upper, margin, subtracted)

@@ -75,7 +75,7 @@ def test_an_area_that_is_a_unit_has_the_full_information_estimate_of_it(
     assert compared
     housing = found[found["universe"].eq("housing")]
     assert (housing["standard_error"] == 0).all()  # housing units are exact
-    assert (housing["low"] == housing["value"]).all()
+    assert (housing["estimate_low"] == housing["value"]).all()
 
 
 def test_published_counts_are_sums_of_the_microdata_and_formats_agree(
@@ -108,16 +108,16 @@ def test_published_counts_are_sums_of_the_microdata_and_formats_agree(
     assert read["NOT PRIVATE"].eq("seeded").all()
     same = pd.read_parquet(tmp_path / "out.parquet")
     for other in (read, same, pd.DataFrame(json.loads((tmp_path / "out.json").read_text())["rows"])):
-        assert np.allclose(other[["value", "estimate", "standard_error", "low", "high"]].astype(float),
-                           frame[["value", "estimate", "standard_error", "low", "high"]].astype(float))  # fmt: skip
+        assert np.allclose(other[["value", "estimate", "standard_error", "estimate_low", "estimate_high"]].astype(float),
+                           frame[["value", "estimate", "standard_error", "estimate_low", "estimate_high"]].astype(float))  # fmt: skip
 
 
 def test_wider_coverage_is_a_wider_interval_about_the_same_estimate(das: Das, run: Path) -> None:
     kind = ("--kind", "county subdivision", "--json")
     narrow, wide = (pd.DataFrame(json.loads(das(run, *kind, "--coverage", c)[1])["rows"]) for c in ("0.5", "0.99"))
     assert (narrow["estimate"] == wide["estimate"]).all()
-    width = wide["high"] - wide["low"]
-    assert (width >= narrow["high"] - narrow["low"]).all()
+    width = wide["estimate_high"] - wide["estimate_low"]
+    assert (width >= narrow["estimate_high"] - narrow["estimate_low"]).all()
     noisy = wide["standard_error"] > 1
     assert noisy.any()
     assert (width[noisy] / wide["standard_error"][noisy] > 2 * 2.575 - 1).all()

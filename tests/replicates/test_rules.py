@@ -82,7 +82,9 @@ def test_intervals_of_counts_are_counts_and_wider_at_more_coverage(value: int, d
         assert narrow.lower == narrow.upper == wide.lower == wide.upper == value
 
 
-@pytest.mark.parametrize(("differences", "leans"), [((4, 2, -1, 0, 0), True), ((4, 2, -1, 1, -1), False), ((3, 2, 0, 0, 0), True)])
+@pytest.mark.parametrize(
+    ("differences", "leans"), [((4, 2, -1, 0, 0), True), ((4, 2, -1, 1, -1), False), ((3, 2, 0, 0, 0), True)]
+)
 def test_the_border_belongs_to_it(differences: tuple[int, ...], leans: bool) -> None:
     """Of the first the bias is 1, and the standard deviation 2."""
     for size in (1, 7, 10**6):

@@ -46,7 +46,9 @@ def write(path: Path, codes: Codes, schema: Schema, h: Histogram, *, private: bo
     levels = np.unravel_index(h.cell, schema.shape)
     columns = {GEOID: texts.column(codes[h.unit])}
     for attribute, level in zip(schema.attributes, levels, strict=True):
-        columns[attribute.name] = pa.DictionaryArray.from_arrays(pa.array(level.astype(np.int16)), pa.array(attribute.levels))
+        columns[attribute.name] = pa.DictionaryArray.from_arrays(
+            pa.array(level.astype(np.int16)), pa.array(attribute.levels)
+        )
     columns[COUNT] = pa.array(h.count)
     if not private:
         columns[COLUMN] = texts.repeated(CELL, len(h.cell))

@@ -1,0 +1,103 @@
+r"""What analysts compute from counts of areas, as functions of arrays ``(areas,)``, and the multiplier that holds for all areas at once.
+
+=================  ========================================================================  ===============
+statistic          of counts :math:`a_d`, :math:`b_d` of areas d                             of
+=================  ========================================================================  ===============
+``share``          :math:`a_d / b_d`                                                         each area
+``difference``     :math:`a_d - b_d`                                                         each area
+``rank``           1, and the number of areas with a larger :math:`a`                        each area
+``deviation``      :math:`(\max a_d - \min a_d) / \bar a`, of a plan of districts            all together
+``dissimilarity``  :math:`\tfrac12 \sum_d |a_d / \sum a - b_d / \sum b|`, of segregation     all together
+=================  ========================================================================  ===============
+
+Noise makes areas look more different than they are: the replicates of a deviation or of a dissimilarity lie above the published value,
+and their bias is subtracted where it is half a standard deviation or more. An index needs that warning beside its interval.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from das.replicates.rules import RULES
+from das.replicates.spread import Spread
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class AreaFunction:
+    """A ``function`` of one or two counts by area; ``each`` says whether of each area, or of all together."""
+
+    counts: int
+    each: bool
+    function: Callable[..., Floats]
+
+
+def share(a: Floats, b: Floats) -> Floats:
+    """Not a number where there is nothing to have a share of.
+
+    >>> share(np.array([1.0, 0.0]), np.array([4.0, 0.0]))
+    array([0.25,  nan])
+    """
+    return np.divide(a, b, out=np.full(a.shape, np.nan), where=b > 0)
+
+
+def difference(a: Floats, b: Floats) -> Floats:
+    return a - b
+
+
+def rank(a: Floats) -> Floats:
+    """The largest is 1; as large ones have the same.
+
+    >>> rank(np.array([5.0, 9.0, 5.0, 1.0]))
+    array([2., 1., 2., 4.])
+    """
+    return 1.0 + (len(a) - np.searchsorted(np.sort(a), a, side="right"))
+
+
+def deviation(a: Floats) -> Floats:
+    """
+    >>> deviation(np.array([90.0, 110.0]))
+    array([0.2])
+    """
+    return np.array([(a.max() - a.min()) / a.mean() if a.any() else np.nan])
+
+
+def dissimilarity(a: Floats, b: Floats) -> Floats:
+    """
+    >>> dissimilarity(np.array([5.0, 0.0]), np.array([0.0, 7.0]))
+    array([1.])
+    """
+    return np.array([np.abs(a / a.sum() - b / b.sum()).sum() / 2 if a.any() and b.any() else np.nan])
+
+
+FUNCTIONS: Mapping[str, AreaFunction] = {
+    "share": AreaFunction(2, True, share),
+    "difference": AreaFunction(2, True, difference),
+    "rank": AreaFunction(1, True, rank),
+    "deviation": AreaFunction(1, False, deviation),
+    "dissimilarity": AreaFunction(2, False, dissimilarity),
+}
+
+
+def other_side(value: Floats, replicates: Floats, of: float = 0.5) -> Floats:
+    """How often a rerun of the algorithm would find a share on the other side of ``of``: the part of the replicates ``(s, areas)`` that are
+    there. No probability about the truth."""
+    return ((replicates > of) != (value > of)).mean(axis=0)
+
+
+def for_all_at_once(
+    value: NDArray[np.int64] | Floats, replicates: NDArray[np.int64] | Floats, coverage: float, rule: str
+) -> float:
+    r"""How many root mean squared errors wide the intervals of all areas are, so that all hold together: the quantile at ``coverage`` of
+    :math:`\max_d |q_{d,i} - q_{d,0}| / \mathrm{rmse}_d` over the replicates i ``(s, areas)``, and the rule's own at least."""
+    rmse = Spread.of(value, replicates).rmse
+    known = rmse > 0
+    if not known.any():
+        return RULES[rule][0](coverage)
+    largest = (np.abs(replicates - value)[:, known] / rmse[known]).max(axis=1)
+    return max(RULES[rule][0](coverage), float(np.quantile(largest, coverage, method="higher")))
