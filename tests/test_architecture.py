@@ -328,7 +328,7 @@ def test_the_readers_are_found() -> None:
 @pytest.mark.parametrize(
     "module",
     [
-        "das.release.post", "das.release.page", "das.release.estimating", "das.release.area_counts", "das.arrays.noisy",
+        "das.release.post", "das.release.page", "das.release.estimating", "das.release.area_counts", "das.release.replicated", "das.arrays.noisy",
         "das.release.groups", "das.release.group_tables", "das.spec.detailed", "das.detailed.planning", "das.files.detailed.parameters",
         "das.files.detailed.geography", "das.files.detailed.totals", "das.files.detailed.output", "das.files.detailed.measurements",
         "das.files.detailed.regions",
@@ -337,6 +337,13 @@ def test_the_readers_are_found() -> None:
 def test_post_processing_cannot_reach_the_truth(module: str) -> None:
     """No import, at any depth and in any function, leads from it to the truth, to noise or to a reader."""
     assert not beyond(reach(module, packages=False))
+
+
+def test_replicates_have_noise_and_no_truth() -> None:
+    """Theirs is public, on counts that are published."""
+    found = beyond(reach("das.release.replicates", packages=False))
+    assert found
+    assert {m for m in found if not m.startswith("das.noise.")} == set()
 
 
 def test_packages_bring_in_no_more_than_a_type() -> None:

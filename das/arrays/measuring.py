@@ -68,12 +68,9 @@ def measure(
             drawn += measured(truth.levels[level], level, PERSONS.name, schema, MeasuredSpine.of(spine), plan, source, ledger)  # fmt: skip
     if ledger.cost != plan.cost:
         raise PrivacyError(f"the ledger says {ledger.cost}, the plan {plan.cost}", where="measure")
-    return Noisy(schema, Measurements.of(map(_as_published, drawn)), known, plan, ledger.events, source.private, spine)
-
-
-def _as_published(m: Measurement) -> Measurement:
-    """With the variance that the files of a release state, in single precision: estimates of both agree in every bit."""
-    return replace(m, variance=m.variance.astype(np.float32).astype(np.float64))
+    return Noisy(
+        schema, Measurements.of(m.as_published() for m in drawn), known, plan, ledger.events, source.private, spine
+    )
 
 
 def _spelt(plan: Plan) -> Plan:

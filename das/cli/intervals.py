@@ -13,7 +13,8 @@ from das.files.run.ledger import INTERVALS
 from das.files.run.run_directory import is_private, release_of
 from das.model.not_private import marked
 from das.release.area_counts import COVERAGE
-from das.release.replicated import SAYS, Asked, make
+from das.release.replicated import SAYS, AskedIntervals
+from das.release.replicates import make
 from das.replicates import RULES
 
 
@@ -47,7 +48,7 @@ def intervals(
     """
     folder, private = release_of(release), is_private(release)
     out = out or folder / INTERVALS
-    asked = Asked(count, seed, coverage, rule, tables, levels)
+    asked = AskedIntervals(count, seed, coverage, rule, tables, levels)
     with Live(quiet) as progress:
         rows = make(folder, out, asked, workers=workers, resume=resume, progress=progress)
     if as_json:

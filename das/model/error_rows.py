@@ -57,6 +57,20 @@ class ErrorRow(Closed):
 
 
 @dataclass(frozen=True, repr=False)
+class CoverageRow(Closed):
+    """How often the intervals of a table at one level hold the truth: a line of ``intervals.csv``. ``by`` says whether ``size`` is a class of the
+    ``published`` count or of the ``true`` one; of ``n`` counts the ``coverage``, and the mean ``width`` of the interval."""
+
+    level: str
+    table: str
+    by: str
+    size: str
+    n: int
+    coverage: float
+    width: float
+
+
+@dataclass(frozen=True, repr=False)
 class TableRow(Closed):
     """Errors of one column of a published table over the geographies of one kind: a line of ``tables.csv``.
 

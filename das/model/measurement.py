@@ -45,12 +45,23 @@ class Measurement(Frozen):
         units, answers = self.values.shape
         return f"<Measurement: {self.query!r} at {self.level}, {units:,} units x {answers:,} answers>"
 
+    def as_published(self) -> Measurement:
+        """With the variance that the files of a release state (:func:`published_variance`): estimates of both agree in every bit."""
+        return type(self)(
+            self.level, self.query, self.start, self.values, published_variance(self.variance).astype(np.float64)
+        )
+
     def rows(self, start: int, stop: int) -> Measurement:
         """That of the units ``start:stop`` of the level, which must be among its own."""
         if not self.start <= start <= stop <= self.start + len(self.values):
             raise InputError(f"units {start} to {stop} are not all measured", where=f"{self.level}/{self.query}")
         here = slice(start - self.start, stop - self.start)
         return type(self)(self.level, self.query, start, self.values[here], self.variance[here])
+
+
+def published_variance(variance: NDArray[np.float64]) -> NDArray[np.float32]:
+    """In single precision. What is below that (1e-70 occurs at rho = 1000) is published as the least that it holds."""
+    return np.maximum(variance.astype(np.float32), np.finfo(np.float32).tiny)
 
 
 class PooledMeasurement(Measurement):

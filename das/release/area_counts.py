@@ -29,7 +29,7 @@ from das.model.universe import Universe
 from das.release.intervals import known_queries
 from das.release.post import Opened
 from das.release.replicated import replicates_of
-from das.replicates import Interval, Spread, interval
+from das.replicates import ReplicateErrors, ReplicateInterval, interval
 from das.replicates.area_functions import FUNCTIONS, for_all_at_once, other_side
 
 #: What intervals hold, where nobody says otherwise: as the Bureau states its margins.
@@ -78,8 +78,8 @@ class Computed:
 class Replicated:
     """What replicates say of published values."""
 
-    spread: Spread
-    interval: Interval
+    spread: ReplicateErrors
+    interval: ReplicateInterval
     other_side: NDArray[np.float64] | None = None
 
     @staticmethod
@@ -87,7 +87,7 @@ class Replicated:
         value: NDArray[Any], replicates: NDArray[Any], coverage: float, rule: str, *, together: bool, side: bool = False
     ) -> Replicated:
         """Of values and their ``replicates``, ``(s, *value.shape)``. ``together``: intervals that hold for all of them at once."""
-        spread = Spread.of(value, replicates)
+        spread = ReplicateErrors.of(value, replicates)
         factor = for_all_at_once(value, replicates, coverage, rule) if together else None
         return Replicated(
             spread, interval(value, spread, coverage, rule, factor), other_side(value, replicates) if side else None

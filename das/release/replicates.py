@@ -2,31 +2,40 @@
 
 The published histogram stands in for the truth; plan, invariants, bounds, estimation and rounding are those of the release. Its
 noise is a function of a seed that anybody may know, and has nothing to do with the noise of the release: so replicates tell
-nothing that the release does not, cost no budget, and come out the same for whoever makes them (:mod:`das.replicates.spread` says
+nothing that the release does not, cost no budget, and come out the same for whoever makes them (:mod:`das.replicates.errors` says
 what they tell).
 
-Like ``das.release.post``, nothing here can see the truth.
+A function of the release, the seed and the number: the same files for any number of workers. What was made before is kept, so
+whatever stops it, it goes on. Like ``das.release.post``, nothing here can see the truth.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import Any
 
-import numpy as np
-
-from das.engine import InProcess, Silent
+from das.engine import InProcess, Progress, Silent, executor, in_order
+from das.errors import UserError
+from das.files import atomic
 from das.files.microdata import reading as microdata
+from das.files.release import replicates
+from das.files.run import run_directory
 from das.model.budget import Plan
 from das.model.histogram import Histogram
 from das.model.measured_spine import MeasuredSpine
 from das.model.measurement import Measurement, Measurements
+from das.model.not_private import marked
 from das.model.schema import Schema
 from das.noise import entropy
 from das.noise.answers import noisy_answers
 from das.noise.label import ChunkLabel
 from das.noise.samplers import VERSION
-from das.release.post import Opened, estimate, on_published
+from das.release.post import Opened, estimate, on_published, open_release
+from das.release.replicated import MANIFEST, SAYS, AskedIntervals, chosen_of, digest_of, write_intervals
+from das.version import __version__
 
 #: Values of one chunk of noise, about; of each level no more than two are held.
 CHUNK = 1 << 20
@@ -83,13 +92,8 @@ class Redrawn:
         queries = {q: self.schema.query(q) for q in self.queries(level)}
         bits = entropy.seeded(self.seed).chunk(label)
         drawn = noisy_answers(level, start, self.counts[level].rows(start, stop), queries, draws, bits)
-        held.append((start, Measurements.of(map(_as_published, drawn))))
+        held.append((start, Measurements.of(m.as_published() for m in drawn)))
         return held[-1][1]
-
-
-def _as_published(m: Measurement) -> Measurement:
-    """With the variance in single precision, as the files of a release state it."""
-    return Measurement(m.level, m.query, m.start, m.values, m.variance.astype(np.float32).astype(np.float64))
 
 
 def published(release: Opened) -> dict[str, Histogram]:
@@ -115,3 +119,70 @@ def replicate(release: Opened, counts: Mapping[str, Histogram], number: int, see
         result = estimate(release, u, InProcess(), Silent(), source=source)
         out[u.name] = on_published(release, u, result)[release.spine.levels[-1]]
     return out
+
+
+# --- a folder of them ---------------------------------------------------------------------------------------
+
+
+def make(
+    release: Path, out: Path, asked: AskedIntervals, *, workers: int, resume: bool, progress: Progress
+) -> dict[str, int]:
+    """Write ``out``; returns the rows of each file.
+
+    Raises:
+        UserError: ``out`` has something else in it, or intervals of another seed or release; no such table or level.
+    """
+    opened = open_release(release)
+    chosen = chosen_of(opened, asked)
+    said = {"release": digest_of(release), "seed": asked.seed, "version": __version__}
+    _begin(out, said, resume, opened.after.private)
+    opened.run  # noqa: B018 - refused before anything is made
+    counts = published(opened)
+    for u in opened.after.universes:
+        first = replicates.path_of(out, u.kind.folder, 0)
+        if not first.exists():
+            codes = replicates.codes_of(opened.spine, opened.spine.levels[-1])
+            replicates.write(first, codes, u.schema, counts[u.name], private=opened.after.private)
+    left = [n for n in range(1, asked.count + 1)
+            if not all(replicates.path_of(out, u.kind.folder, n).exists() for u in opened.after.universes)]  # fmt: skip
+    progress.stage("replicates", asked.count)
+    progress.advance(asked.count - len(left))
+    with executor(min(workers, max(len(left), 1))) as pool:
+        for _ in in_order(pool, partial(_made, release, out, asked.seed), left, ahead=2 * workers):
+            progress.advance()
+    rows = write_intervals(opened, out, asked, chosen, progress)
+    listed = {"replicates": asked.count, "coverage": asked.coverage, "rule": asked.rule, "says": SAYS, "rows": rows}
+    files = run_directory.tree_digests(out)
+    atomic.write_json(out / MANIFEST, marked(said | listed | {"digests": files}, opened.after.private))
+    return rows
+
+
+def _begin(out: Path, said: Mapping[str, Any], resume: bool, private: bool) -> None:
+    """The manifest says from the first what the folder is of."""
+    manifest = out / MANIFEST
+    if manifest.is_file():
+        before = run_directory.read_json(manifest)
+        if other := [key for key, value in said.items() if before.get(key) != value]:
+            raise UserError(f"has intervals of another {other[0]}: {before.get(other[0])}", where=out,
+                            remedy="take the folder away, or name another --out")  # fmt: skip
+        if not resume and "rows" not in before:
+            raise UserError("was begun, and not finished", where=out, remedy="go on with --resume, or take it away")
+        return
+    run_directory.refuse_full(out)
+    atomic.write_json(manifest, marked(said, private))
+
+
+def _made(release: Path, out: Path, seed: int, number: int) -> None:
+    """One replicate, by whatever process."""
+    opened, counts = _opened(release)
+    found = replicate(opened, counts, number, seed)
+    codes = replicates.codes_of(opened.spine, opened.spine.levels[-1])
+    for u in opened.after.universes:
+        path = replicates.path_of(out, u.kind.folder, number)
+        replicates.write(path, codes, u.schema, found[u.name], private=opened.after.private)
+
+
+@lru_cache(maxsize=1)
+def _opened(release: Path) -> tuple[Opened, dict[str, Histogram]]:
+    opened = open_release(release)
+    return opened, published(opened)

@@ -1,6 +1,6 @@
 """What replicates of a release say of its errors: intervals of counts, and of what is computed from several counts."""
 
-from das.replicates.rules import RULES, Interval, interval
-from das.replicates.spread import Spread
+from das.replicates.errors import ReplicateErrors
+from das.replicates.rules import RULES, ReplicateInterval, interval
 
-__all__ = ["RULES", "Interval", "Spread", "interval"]
+__all__ = ["RULES", "ReplicateErrors", "ReplicateInterval", "interval"]

@@ -22,8 +22,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from das.replicates.errors import ReplicateErrors
 from das.replicates.rules import RULES
-from das.replicates.spread import Spread
 
 Floats = NDArray[np.float64]
 
@@ -95,7 +95,7 @@ def for_all_at_once(
 ) -> float:
     r"""How many root mean squared errors wide the intervals of all areas are, so that all hold together: the quantile at ``coverage`` of
     :math:`\max_d |q_{d,i} - q_{d,0}| / \mathrm{rmse}_d` over the replicates i ``(s, areas)``, and the rule's own at least."""
-    rmse = Spread.of(value, replicates).rmse
+    rmse = ReplicateErrors.of(value, replicates).rmse
     known = rmse > 0
     if not known.any():
         return RULES[rule][0](coverage)

@@ -1,6 +1,6 @@
-r"""Rules that make intervals of the spread of replicates.
+r"""Rules that make intervals of the errors of replicates.
 
-All are :math:`q_0 - b \pm k\sqrt{\mathrm{mse}}` (:mod:`das.replicates.spread`):
+All are :math:`q_0 - b \pm k\sqrt{\mathrm{mse}}` (:mod:`das.replicates.errors`):
 
 ======  ====================================================  =========================================================
 rule    k                                                     b, the bias that is subtracted
@@ -32,7 +32,7 @@ from scipy.special import stdtrit
 
 from das.errors import InputError
 from das.model.frozen import Frozen
-from das.replicates.spread import Spread
+from das.replicates.errors import ReplicateErrors
 
 Floats = NDArray[np.float64]
 #: Of Student's t: chosen by trial, by the Bureau.
@@ -50,7 +50,7 @@ RULES: Mapping[str, tuple[Callable[[float], float], bool]] = {
 
 
 @dataclass(frozen=True, eq=False)
-class Interval(Frozen):
+class ReplicateInterval(Frozen):
     """Ends of intervals, arrays of one shape; ``margin`` is their half-width before ends are made whole, ``subtracted`` whether the
     bias was."""
 
@@ -61,8 +61,12 @@ class Interval(Frozen):
 
 
 def interval(
-    value: NDArray[np.int64] | Floats, spread: Spread, coverage: float, rule: str = "ct", factor: float | None = None
-) -> Interval:
+    value: NDArray[np.int64] | Floats,
+    errors: ReplicateErrors,
+    coverage: float,
+    rule: str = "ct",
+    factor: float | None = None,
+) -> ReplicateInterval:
     """Of published values, which are counts if they are integers. ``factor`` takes the place of the rule's own k.
 
     Raises:
@@ -78,14 +82,14 @@ def interval(
     counts = np.issubdtype(value.dtype, np.integer)
     subtracted = np.zeros(value.shape, dtype=bool)
     if conditional:
-        subtracted = spread.leans()
+        subtracted = errors.leans()
         if counts:
-            subtracted = subtracted & (value > SMALL) & ((spread.first < 0) | (value >= LARGE))
-    point = value - np.where(subtracted, spread.bias, 0.0)
-    margin = (wide(coverage) if factor is None else factor) * spread.rmse
+            subtracted = subtracted & (value > SMALL) & ((errors.first < 0) | (value >= LARGE))
+    point = value - np.where(subtracted, errors.bias, 0.0)
+    margin = (wide(coverage) if factor is None else factor) * errors.rmse
     lower, upper = point - margin, point + margin
     if counts:
-        return Interval(
+        return ReplicateInterval(
             np.maximum(np.floor(lower), 0).astype(np.int64), np.ceil(upper).astype(np.int64), margin, subtracted
         )
-    return Interval(lower, upper, margin, subtracted)
+    return ReplicateInterval(lower, upper, margin, subtracted)

@@ -18,6 +18,7 @@ from das.evaluate import (
     tally_queries,
     tally_tables,
 )
+from das.evaluate.coverage import CoverageTally, together
 from das.files import rows_csv
 from das.files.microdata import reading as microdata_reading
 from das.files.readers import area_list
@@ -27,7 +28,7 @@ from das.files.run import errors_csv, truth
 from das.files.run.run_directory import RunDirectory
 from das.model.areas import Areas
 from das.model.closed import Closed, ClosedRows
-from das.model.error_rows import ErrorRow, ImpossibleRow, TableRow
+from das.model.error_rows import CoverageRow, ErrorRow, ImpossibleRow, TableRow
 from das.model.histogram import Histogram
 from das.model.measured_spine import MeasuredSpine
 from das.model.measurement import MeasurementSource
@@ -35,12 +36,15 @@ from das.model.spine import Spine
 from das.model.universe import Planned, Universe
 from das.model.ways import Ways
 from das.release.post import Opened, open_release
+from das.release.replicated import intervals_of
 from das.spec import RunSpec
 from das.tables import Table
 from das.tables import of as tables_of
 from das.truth.histogram import over, upward
 from das.truth.prepared import TrueHistograms
 
+#: In ``confidential/evaluation/``.
+INTERVALS = "intervals.csv"
 REASON = "impossible results are counted in the truth as well, for confidential/ only"
 
 
@@ -204,7 +208,24 @@ def evaluate_run(
         kept = (*(k for k in kept if k.kind != new.kind), new)
         areas_file.write(directory.errors.parent / areas_file.NAME, kept, opened.spine)
     held = Assessed(opened.spine, opened.trees, known, counts, kinds)
-    return assess(opened.run, directory, held, progress or Silent())
+    rows = assess(opened.run, directory, held, progress or Silent())
+    hold_intervals(opened, directory, known)
+    return rows
+
+
+def hold_intervals(opened: Opened, directory: RunDirectory, known: Mapping[str, TrueHistograms]) -> list[CoverageRow]:
+    """Write ``intervals.csv``: how often the intervals of a release hold the truth. Nothing where it has none."""
+    tallies: dict[tuple[str, str], CoverageTally] = {}
+    for u, table, level, (value, lower, upper) in intervals_of(opened):
+        true = known[u.name][level].open("intervals are held against it, for confidential/ only")
+        tally_ = tallies[level, table.name] = CoverageTally()
+        for start, stop in opened.spine.batches(level, len(table.columns)):
+            here = slice(start, stop)
+            tally_.add(table.values(true.rows(start, stop)), value[here], lower[here], upper[here])
+    rows = together(tallies, opened.spine.levels)
+    if rows:
+        rows_csv.write_rows(directory.errors.parent / INTERVALS, CoverageRow, rows, private=opened.after.private)
+    return rows
 
 
 def published_of(release: Opened, universes: Sequence[str]) -> dict[str, dict[str, Histogram]]:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from das.errors import InputError
-from das.replicates import RULES, Spread, interval
+from das.replicates import RULES, ReplicateErrors, interval
 
 #: Value, bias, RMSE and the interval (Ashmead et al. 2024, tables 4 and 5).
 STATED = (
@@ -40,7 +40,7 @@ COUNTED = (
 
 @pytest.mark.parametrize(("value", "bias", "rmse", "lower", "upper"), STATED)
 def test_the_stated_rows(value: int, bias: float, rmse: float, lower: int, upper: int) -> None:
-    spread = Spread(25, np.array([25 * bias]), np.array([25 * rmse**2]))
+    spread = ReplicateErrors(25, np.array([25 * bias]), np.array([25 * rmse**2]))
     found = interval(np.array([value]), spread, 0.9)
     assert (found.lower[0], found.upper[0]) == (lower, upper)
 
@@ -48,7 +48,7 @@ def test_the_stated_rows(value: int, bias: float, rmse: float, lower: int, upper
 @pytest.mark.parametrize(("value", "differences", "lower", "upper", "subtracted"), COUNTED)
 def test_the_counted_rows(value: int, differences: str, lower: int, upper: int, subtracted: bool) -> None:
     replicates = value + np.array([[int(d)] for d in differences.split()])
-    spread = Spread.of(np.array([value]), replicates)
+    spread = ReplicateErrors.of(np.array([value]), replicates)
     found = interval(np.array([value]), spread, 0.9)
     assert spread.replicates == 25
     assert (found.lower[0], found.upper[0], found.subtracted[0]) == (lower, upper, subtracted)
@@ -60,7 +60,7 @@ counts = st.lists(st.integers(0, 60), min_size=3, max_size=12)
 @given(st.integers(0, 60), counts)
 def test_what_is_subtracted_is_half_a_standard_deviation(value: int, drawn: list[int]) -> None:
     """Against floating-point numbers, where these are not at the border."""
-    spread = Spread.of(np.array(value), np.array(drawn))
+    spread = ReplicateErrors.of(np.array(value), np.array(drawn))
     bias, sd = np.mean(drawn) - value, np.std(drawn, ddof=1)
     assert spread.bias == pytest.approx(bias)
     assert spread.sd == pytest.approx(sd, abs=1e-9)
@@ -74,7 +74,7 @@ def test_what_is_subtracted_is_half_a_standard_deviation(value: int, drawn: list
 
 @given(st.integers(0, 60), counts, st.sampled_from(list(RULES)))
 def test_intervals_of_counts_are_counts_and_wider_at_more_coverage(value: int, drawn: list[int], rule: str) -> None:
-    spread = Spread.of(np.array(value), np.array(drawn))
+    spread = ReplicateErrors.of(np.array(value), np.array(drawn))
     narrow, wide = (interval(np.array(value), spread, c, rule) for c in (0.5, 0.95))
     assert wide.lower <= narrow.lower <= narrow.upper <= wide.upper
     assert wide.lower >= 0
@@ -88,12 +88,12 @@ def test_intervals_of_counts_are_counts_and_wider_at_more_coverage(value: int, d
 def test_the_border_belongs_to_it(differences: tuple[int, ...], leans: bool) -> None:
     """Of the first the bias is 1, and the standard deviation 2."""
     for size in (1, 7, 10**6):
-        assert Spread.of(np.array(0), size * np.array(differences)).leans() == leans
+        assert ReplicateErrors.of(np.array(0), size * np.array(differences)).leans() == leans
 
 
 def test_shares_are_not_rounded_and_lose_their_bias() -> None:
     value = np.array([0.03])
-    spread = Spread.of(value, value + np.array([[0.01], [0.011], [0.012]]))
+    spread = ReplicateErrors.of(value, value + np.array([[0.01], [0.011], [0.012]]))
     found = interval(value, spread, 0.9)
     assert found.subtracted.all()
     assert found.lower[0] == pytest.approx(0.03 - 0.011 - 2.015048372669157 * spread.rmse[0], rel=1e-6)
@@ -101,10 +101,10 @@ def test_shares_are_not_rounded_and_lose_their_bias() -> None:
 
 
 def test_what_cannot_be() -> None:
-    spread = Spread(2, np.zeros(1), np.zeros(1))
+    spread = ReplicateErrors(2, np.zeros(1), np.zeros(1))
     with pytest.raises(InputError, match="rule"):
         interval(np.zeros(1), spread, 0.9, "bootstrap")
     with pytest.raises(InputError, match="coverage"):
         interval(np.zeros(1), spread, 1.0)
     with pytest.raises(InputError, match="replicates"):
-        Spread(1, np.zeros(1), np.zeros(1))
+        ReplicateErrors(1, np.zeros(1), np.zeros(1))

@@ -34,14 +34,12 @@ from das.files import atomic
 from das.files import codes as texts
 from das.model.codes import text
 from das.model.constraint import Constraint
-from das.model.measurement import Measurement
+from das.model.measurement import Measurement, published_variance
 from das.model.query import Query
 from das.model.schema import Schema
 from das.model.spine import Spine
 
 _LEVEL_OF_PARTITION = "State"
-#: A variance below what float32 holds (1e-70 occurs at rho = 1000) is published as the least that it does.
-_LEAST = np.finfo(np.float32).tiny
 
 #: More than a column of a row group holds. In several pages, those written before the 129th value is met would have seven
 #: bits a value, which nothing packs.
@@ -112,7 +110,7 @@ def _rows(m: Measurement, unit: NDArray[np.intp], query: Query, schema: Schema, 
     """Those of some units, counted from the first of the measurement."""
     columns = describe(geocodes.take(pa.array(m.start + unit)), f"{m.query}_dpq", query, schema)
     columns["value"] = _lists(m.values[unit])
-    columns["variance"] = pa.array(np.maximum(m.variance[unit].astype(np.float32), _LEAST))
+    columns["variance"] = pa.array(published_variance(m.variance[unit]))
     return pa.table(columns)
 
 

@@ -8,7 +8,7 @@ Tables of one level join to those of tidycensus by ``GEOID`` and ``variable``.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,15 +17,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from das.files import atomic
+from das.errors import ReleaseError
+from das.files import atomic, parquet
 from das.files import codes as texts
 from das.files.release.tables import GEOID, marks
-from das.model.codes import Codes
+from das.model.codes import Codes, encoded
 from das.model.frozen import Frozen
-from das.replicates import Interval, Spread
+from das.model.spine import places
+from das.replicates import ReplicateErrors, ReplicateInterval
 from das.tables import Table
 
-NUMBERS = ("value", "lower", "upper", "moe", "rmse", "bias", "bias_subtracted", "replicates")
+ENDS = ("value", "lower", "upper")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -34,8 +36,8 @@ class IntervalRows(Frozen):
 
     codes: Codes
     value: NDArray[np.int64]
-    spread: Spread
-    interval: Interval
+    spread: ReplicateErrors
+    interval: ReplicateInterval
 
 
 def write(path: Path, table: Table, parts: Iterable[IntervalRows], *, private: bool) -> int:
@@ -53,6 +55,32 @@ def write(path: Path, table: Table, parts: Iterable[IntervalRows], *, private: b
             if writer is not None:
                 writer.close()
     return rows
+
+
+def read(path: Path, table: Table, codes: Codes) -> tuple[NDArray[np.int64], ...]:
+    """Published values, lower and upper ends of all units ``codes`` and all columns, ``(units, columns)`` each.
+
+    Raises:
+        ReleaseError: a file that is not one, or of other units or another table.
+    """
+    file = parquet.opened(path)
+    with parquet.readable(path):
+        found = file.read([GEOID, "variable", *ENDS])
+        unit = places(codes, texts.codes(found[GEOID]))
+        column = places(encoded(table.columns), texts.codes(found["variable"].cast(pa.string())))
+        ends = [found[name].to_numpy() for name in ENDS]
+    if (unit < 0).any() or (column < 0).any():
+        raise ReleaseError("has units or columns that the release does not have", where=path, remedy=parquet.LOST)
+    out = np.zeros((len(ENDS), len(codes), len(table.columns)), dtype=np.int64)
+    out[:, unit, column] = ends
+    return tuple(out)
+
+
+def keep(folder: Path, names: Collection[str]) -> None:
+    """Delete all such files of a folder but these."""
+    for path in folder.glob("*.parquet"):
+        if path.name not in names:
+            path.unlink()
 
 
 def _rows(table: Table, part: IntervalRows, private: bool) -> pa.Table:

@@ -289,6 +289,11 @@ def file_digests(folder: Path) -> dict[str, str]:
     return {p.name: file_digest(p) for p in sorted(folder.glob("*.parquet"))}
 
 
+def tree_digests(folder: Path) -> dict[str, str]:
+    """The same of each in it and in the folders below, by its path."""
+    return {str(p.relative_to(folder)): file_digest(p) for p in sorted(folder.rglob("*.parquet"))}
+
+
 def file_digest(path: Path) -> str:
     """SHA-256 of a file."""
     with path.open("rb") as stream:

@@ -26,7 +26,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
-class Spread(Frozen):
+class ReplicateErrors(Frozen):
     """Of ``replicates``, and of statistics of any shape: the sums ``first`` of their differences and ``second`` of the squares of these.
     Of counts both are integers, and every comparison of them is exact."""
 
@@ -40,10 +40,10 @@ class Spread(Frozen):
                              where="replicates", remedy="two replicates at the least, and as many sums as squares")  # fmt: skip
 
     @staticmethod
-    def of(value: NDArray[np.int64] | Floats, replicates: NDArray[np.int64] | Floats) -> Spread:
+    def of(value: NDArray[np.int64] | Floats, replicates: NDArray[np.int64] | Floats) -> ReplicateErrors:
         """Of published values and their ``replicates``, ``(s, *value.shape)``."""
         difference = replicates - value
-        return Spread(len(replicates), difference.sum(axis=0), (difference * difference).sum(axis=0))
+        return ReplicateErrors(len(replicates), difference.sum(axis=0), (difference * difference).sum(axis=0))
 
     @property
     def bias(self) -> Floats:

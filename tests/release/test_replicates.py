@@ -1,0 +1,259 @@
+"""Replicates of a release: a function of it and of a seed, noise of the plan's law, and intervals that are what they say."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+from scipy.stats import chi2
+
+from das.engine import Silent
+from das.errors import ReleaseError, UserError
+from das.files.release import replicates as files
+from das.files.run.run_directory import tree_digests
+from das.model.histogram import Histogram
+from das.model.measured_spine import MeasuredSpine
+from das.model.ways import Ways
+from das.release import replicates
+from das.release.post import Opened, open_release
+from das.release.replicated import AskedIntervals, intervals_of, replicates_of
+from das.release.replicates import Redrawn, make, published
+from das.replicates import ReplicateErrors, interval
+from das.tables import of as tables_of
+from tests.commands import Commands
+from tests.worlds import Worlds
+
+ASKED = AskedIntervals(3, seed=5, coverage=0.9)
+
+
+@pytest.fixture(scope="module")
+def run(worlds: Worlds) -> Path:
+    return worlds.run("run.seed=1", data="one thousand")
+
+
+@pytest.fixture(scope="module")
+def made(run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("made") / "intervals"
+    make(run / "release", out, ASKED, workers=1, resume=False, progress=Silent())
+    return out
+
+
+def redrawn(opened: Opened, number: int, seed: int) -> Redrawn:
+    u, tree = opened.after.persons, opened.tree(opened.after.persons)
+    levels = tree.of_published(published(opened)[u.name]).upward(tree.spine)
+    return Redrawn(u.name, u.schema, tree, opened.run.persons.plan, levels, seed, number)
+
+
+# --- noise -----------------------------------------------------------------------------------------------------
+
+
+def test_a_slice_is_the_same_whoever_asks_and_in_which_order(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(replicates, "CHUNK", 20_000)  # several chunks in so small a tree
+    opened = open_release(run / "release")
+    level, query = "Block", "detailed"
+    units = opened.spine.units(level)
+    whole = redrawn(opened, 1, 5).read(level, query, 0, units)
+    other = redrawn(opened, 1, 5)
+    for start, stop in ((units // 2, units), (0, units // 2 + 1), (3, 4), (units - 1, units)):
+        again = other.read(level, query, start, stop)
+        assert np.array_equal(again.values, whole.values[start:stop])
+        assert np.array_equal(again.variance, whole.variance[start:stop])
+    for number, seed in ((2, 5), (1, 6)):
+        assert not np.array_equal(redrawn(opened, number, seed).read(level, query, 0, units).values, whole.values)
+
+
+def test_noise_has_the_variance_of_the_plan(run: Path) -> None:
+    """Of all answers of the detailed query, whose squares are as many chi-squares, nearly; seven tenths of the scale would be seen."""
+    opened = open_release(run / "release")
+    source, u = redrawn(opened, 1, 5), opened.after.persons
+    for level in ("State", "Block_Group"):
+        m = source.read(level, "detailed", 0, opened.spine.units(level))
+        z = (m.values - source.counts[level].answer(u.schema.query("detailed"))) / np.sqrt(m.variance[:, None])
+        low, high = chi2.ppf([1e-5, 1 - 1e-5], z.size)
+        assert low < (z**2).sum() < high
+        assert not low < (0.49 * z**2).sum() < high
+
+
+# --- files -----------------------------------------------------------------------------------------------------
+
+
+def test_replicates_do_not_follow_the_workers(run: Path, made: Path, tmp_path: Path) -> None:
+    make(run / "release", tmp_path / "two", ASKED, workers=2, resume=False, progress=Silent())
+    assert tree_digests(tmp_path / "two") == tree_digests(made)
+    assert json.loads((made / "manifest.json").read_text())["digests"] == tree_digests(made)
+
+
+def test_what_was_interrupted_goes_on(run: Path, made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    out, made_one = tmp_path / "out", replicates.replicate
+
+    def second_fails(opened: Opened, counts: dict[str, Histogram], number: int, seed: int) -> dict[str, Histogram]:
+        if number == 2:
+            raise KeyboardInterrupt
+        return made_one(opened, counts, number, seed)
+
+    monkeypatch.setattr(replicates, "replicate", second_fails)
+    with pytest.raises(KeyboardInterrupt):
+        make(run / "release", out, ASKED, workers=1, resume=False, progress=Silent())
+    monkeypatch.undo()
+    with pytest.raises(UserError, match="not finished"):
+        make(run / "release", out, ASKED, workers=1, resume=False, progress=Silent())
+    with pytest.raises(UserError, match="another seed"):
+        make(run / "release", out, AskedIntervals(3, 6, 0.9), workers=1, resume=True, progress=Silent())
+    make(run / "release", out, ASKED, workers=1, resume=True, progress=Silent())
+    assert tree_digests(out) == tree_digests(made)
+
+
+def test_a_replicate_is_read_as_it_was_written(run: Path, made: Path) -> None:
+    opened = open_release(run / "release")
+    codes = files.codes_of(opened.spine, "Block")
+    for u in opened.after.universes:
+        first = files.read(files.path_of(made, u.kind.folder, 0), codes, u.schema)
+        assert first.same_as(published(opened)[u.name])
+        with pytest.raises(ReleaseError, match="does not have"):
+            files.read(files.path_of(made, u.kind.folder, 1), codes[1:], u.schema)
+
+
+def test_replicates_are_one_data_set(made: Path) -> None:
+    """As pandas, Arrow and DuckDB read it: any table of any area is a filter and a sum."""
+    frame = pd.read_parquet(made / "replicates" / "persons")
+    adults = frame[(frame["votingage"] != "under-18") & frame["GEOID"].str.startswith("44")]
+    assert set(frame["replicate"].astype(int)) == {0, 1, 2, 3}
+    assert (adults.groupby("replicate", observed=True)["count"].sum() > 0).all()
+    assert set(frame["NOT PRIVATE"]) == {"seeded"}
+
+
+# --- intervals -------------------------------------------------------------------------------------------------
+
+
+def test_intervals_are_those_of_the_replicates(run: Path, made: Path) -> None:
+    opened = open_release(run / "release")
+    codes = files.codes_of(opened.spine, "Block")
+    found = 0
+    for u in opened.after.universes:
+        drawn = [
+            files.read(files.path_of(made, u.kind.folder, n), codes, u.schema).upward(opened.spine) for n in range(4)
+        ]
+        for table in tables_of(u, opened.assigned(u.name)):
+            for level in ("Tract", "Block"):
+                values = np.array([table.values(h[level]) for h in drawn])
+                errors = ReplicateErrors.of(values[0], values[1:])
+                expected = interval(values[0], errors, 0.9)
+                rows = pq.read_table(made / f"{table.name}_{level}.parquet").to_pandas()
+                unit, column = np.nonzero(values.any(axis=0))
+                assert rows["GEOID"].tolist() == codes_at(opened, level)[unit].tolist()
+                assert rows["variable"].tolist() == [table.columns[j] for j in column]
+                for name, of in (
+                    ("value", values[0]),
+                    ("lower", expected.lower),
+                    ("upper", expected.upper),
+                    ("rmse", errors.rmse),
+                ):
+                    assert np.array_equal(rows[name], of[unit, column])
+                found += len(rows)
+    assert found > 500
+
+
+def codes_at(opened: Opened, level: str) -> np.ndarray:  # type: ignore[type-arg]
+    return np.char.decode(files.codes_of(opened.spine, level))
+
+
+def test_what_is_exact_has_no_width(made: Path) -> None:
+    state, homes = (pq.read_table(made / f"{name}.parquet").to_pandas() for name in ("P1_State", "H1_Block"))
+    for rows in (state[state["variable"] == "P0010001"], homes[homes["variable"] == "H0010001"]):
+        assert len(rows)
+        assert (rows["lower"] == rows["value"]).all()
+        assert (rows["upper"] == rows["value"]).all()
+
+
+def test_without_noise_there_is_no_width(worlds: Worlds, tmp_path: Path) -> None:
+    run = worlds.run("run.seed=1", "budget.rho=100000000", data="one thousand")
+    make(
+        run / "release",
+        tmp_path / "i",
+        AskedIntervals(2, 1, 0.9, levels=("Block",)),
+        workers=1,
+        resume=False,
+        progress=Silent(),
+    )
+    for path in (tmp_path / "i").glob("*.parquet"):
+        rows = pq.read_table(path).to_pandas()
+        assert (rows["upper"] == rows["lower"]).all()
+        assert (rows["upper"] == rows["value"]).all()
+
+
+# --- the command -------------------------------------------------------------------------------------------------
+
+
+def test_the_command_writes_into_its_own_folder_alone(
+    commands: Commands, worlds: Worlds, run: Path, tmp_path: Path
+) -> None:
+    copy = worlds.copy(run, tmp_path / "run")
+    shutil.rmtree(copy / "confidential")
+    before = {p: p.read_bytes() for p in copy.rglob("*") if p.is_file()}
+    code, out, err = commands.named("intervals")(
+        copy, "--replicates", 2, "--quiet", "--level", "Tract", "--table", "P1", "--json"
+    )
+    assert (code, err) == (0, "")
+    said = json.loads(out)
+    assert (said["private"], list(said["rows"])) == (False, ["P1_Tract.parquet"])
+    assert {p: p.read_bytes() for p in before} == before
+    assert all(
+        (copy / "release" / "intervals") in p.parents for p in copy.rglob("*") if p.is_file() and p not in before
+    )
+    opened = open_release(copy / "release")
+    assert len(list(replicates_of(opened, opened.after.persons))) == 2
+    ((_, table, level, (value, lower, upper)),) = intervals_of(opened)
+    assert (table.name, level) == ("P1", "Tract")
+    assert (lower <= value).mean() > 0.9
+    assert (upper >= lower).all()
+    assert commands.named("account")("verify", copy)[0] == 0
+    code, out, err = commands.named("area")(copy, "--kind", "Place", "--statistics", "share:P0040002/P0040001",
+                                            "--statistics", "deviation:total", "--simultaneous", "--json")  # fmt: skip
+    assert code == 0, err
+    rows = json.loads(out)["rows"]
+    assert rows[-1]["field"] == "deviation:total"
+    assert all(r["lower"] <= r["upper"] for r in rows)
+    assert {r["other_side"] for r in rows if r["field"].startswith("share")} <= {0.0, 0.5, 1.0}
+
+
+@pytest.mark.parametrize(("options", "said"), [(("--table", "P9"), "P9"), (("--level", "Ward"), "Ward")])
+def test_what_there_is_not(commands: Commands, run: Path, tmp_path: Path, options: tuple[str, ...], said: str) -> None:
+    code, _, err = commands.named("intervals")(run, *options, "--out", tmp_path / "out", "--quiet")
+    assert code == 2
+    assert said in err
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_folder_of_something_else_is_left_alone(commands: Commands, run: Path, tmp_path: Path) -> None:
+    (tmp_path / "letter").write_text("dear")
+    code, _, err = commands.named("intervals")(run, "--out", tmp_path, "--quiet")
+    assert code == 2
+    assert "not empty" in err
+    assert [p.name for p in tmp_path.iterdir()] == ["letter"]
+
+
+def test_replicates_of_another_release_are_refused(worlds: Worlds, run: Path, made: Path, tmp_path: Path) -> None:
+    other = worlds.copy(worlds.run("run.seed=2", data="one thousand"), tmp_path / "run")
+    shutil.copytree(made, other / "release" / "intervals")
+    opened = open_release(other / "release")
+    with pytest.raises(ReleaseError, match="another release"):
+        list(replicates_of(opened, opened.after.persons))
+
+
+def test_only_what_was_measured_is_drawn_again(run: Path) -> None:
+    """Of a bypassed tree, units of a class without draws say nothing."""
+    opened = open_release(run / "release")
+    spine = opened.spine
+    tree = MeasuredSpine.bypassed(spine, np.arange(spine.units("Block")))
+    u = opened.after.persons
+    counts = tree.of_published(published(opened)[u.name]).upward(spine)
+    source = Redrawn(u.name, u.schema, tree, opened.run.persons.on(Ways.of(tree)).plan, counts, 1, 1)
+    for level in spine.levels:
+        if source.queries(level):
+            m = source.read(level, source.queries(level)[0], 0, spine.units(level))
+            assert np.array_equal(np.isinf(m.variance), ~tree.measured(level))
