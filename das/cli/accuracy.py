@@ -41,8 +41,8 @@ from das.truth.assessment import evaluate_run
 def evaluate(run_dir: Path, areas: Path | None, as_json: bool) -> None:
     """Compute the errors of a finished run again (needs its confidential part).
 
-    Writes errors.csv, tables.csv and impossible.csv into confidential/evaluation; docs/evaluation.md says what their
-    columns mean.
+    Writes errors.csv, tables.csv and impossible.csv into confidential/evaluation, and intervals.csv where the release has
+    intervals; docs/evaluation.md says what their columns mean.
     """
     rows, private = evaluate_run(run_dir, areas=areas), is_private(run_dir)
     if as_json:
