@@ -1,0 +1,145 @@
+"""Intervals of published counts on Rhode Island, or on its smallest county: how often they hold the truth, how wide they are, what they cost.
+
+Several releases with their replicates, by both methods; the truth is the extract. Coverage is over all tables and columns, by class of the
+published count (which a reader knows) and of the true one. Replicates with seven tenths of the noise must be found out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from collections.abc import Sequence
+from dataclasses import replace
+from fractions import Fraction
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+import das
+from benchmarks.area import BRISTOL
+from benchmarks.common import CONFIG, RHODE_ISLAND, Figures, no_data, shared_data
+from benchmarks.whole_run import measured
+from das import pipeline
+from das.engine import executor, in_order
+from das.engine.choice import EngineChoice
+from das.evaluate.coverage import BY, FIRST, SIZES, CoverageTally
+from das.model.histogram import Histogram
+from das.release.post import open_release
+from das.release.replicates import published, replicate
+from das.replicates import RULES, ReplicateErrors, interval
+from das.spec import METHODS
+from das.tables import of as tables_of
+from das.truth.assessment import truth_of
+
+LEVELS = ("Tract", "Block_Group", "Block")
+#: What the coverage is to be, of blocks with 100 and more, and of any other class with so many counts; what seven tenths of the noise must miss.
+AT_LEAST, OF_LARGE_BLOCKS, CELLS, FOUND_OUT = 0.90, 0.88, 500, 0.90
+#: Minutes and gigabytes of 25 replicates of Rhode Island on two cores.
+MINUTES, GIGABYTES = 4, 1
+
+Tallies = dict[str, CoverageTally]
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.intervals", description=__doc__)
+    parser.add_argument("--releases", type=int, default=8)
+    parser.add_argument("--replicates", type=int, default=25)
+    parser.add_argument("--county", action="store_true", help="the smallest county alone")
+    parser.add_argument("--method", choices=METHODS, action="append", help="default: both")
+    parser.add_argument("--rule", choices=list(RULES), default="ct")
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--seconds", action="store_true", help="of the command alone")
+    given = parser.parse_args(arguments)
+    figures, wanted = Figures("intervals"), BRISTOL if given.county else RHODE_ISLAND
+    if (data := shared_data(wanted)) is None:
+        figures.skipped("intervals", no_data(wanted))
+        return
+    with tempfile.TemporaryDirectory() as name:
+        if given.seconds:
+            _seconds(figures, data, Path(name), given.replicates, given.workers)
+            return
+        for method in given.method or METHODS:
+            _coverage(figures, data, Path(name), method, given)
+
+
+# --- coverage ------------------------------------------------------------------------------------------------
+
+
+def _coverage(figures: Figures, data: Path, folder: Path, method: str, given: argparse.Namespace) -> None:
+    right, short = _empty(), _empty()
+    for seed in range(1, given.releases + 1):
+        run = folder / f"{method}-{seed}"
+        spec = das.load_spec(CONFIG, [f"run.seed={seed}", f"estimation.method={method}", "output.report=false"])
+        pipeline.run(spec, run, paths=[data], engine=EngineChoice(workers=given.workers))
+        release = run / "release"
+        with executor(given.workers) as pool:
+            for into, scale in ((right, 1.0), (short, 0.7)):
+                if scale < 1 and seed > 1:
+                    continue  # one release shows it
+                work = partial(_replicate, release, 1000 * seed, scale)
+                _tally(run, list(in_order(pool, work, range(1, given.replicates + 1))), given.rule, into)
+    told = {"method": method, "rule": given.rule, "releases": given.releases, "replicates": given.replicates}
+    for level in LEVELS:
+        _report(figures, right[level], level, told)
+        classes = [(short[level].held[0, j], short[level].size[0, j]) for j in range(1, len(SIZES))]
+        least = min((held / size for held, size in classes if size >= CELLS), default=float("nan"))
+        figures(f"{level}: least coverage of seven tenths of the noise", float(least), "share", at_most=FOUND_OUT, **told)
+
+
+def _empty() -> Tallies:
+    return {level: CoverageTally() for level in LEVELS}
+
+
+def _replicate(release: Path, seed: int, scale: float, number: int) -> dict[str, Histogram]:
+    opened = open_release(release)
+    if scale != 1:
+        run = opened.run
+        less = pipeline.scaled(run, run.persons.plan.cost / Fraction(str(scale)) ** 2, run.run.name)
+        opened = replace(opened, spec=less.on({u.name: opened.tree(u) for u in opened.after.universes}))
+    return replicate(opened, published(opened), number, seed)
+
+
+def _tally(run: Path, drawn: Sequence[dict[str, Histogram]], rule: str, into: Tallies) -> None:
+    opened, truth = truth_of(run)
+    counts = published(opened)
+    for u in opened.after.universes:
+        levels = [h[u.name].upward(opened.spine) for h in (counts, *drawn)]
+        for table in tables_of(u):
+            for level in LEVELS:
+                true = table.values(truth[u.name][level].open("intervals are held against it"))
+                values = np.array([table.values(h[level]) for h in levels])
+                found = interval(values[0], ReplicateErrors.of(values[0], values[1:]), 0.9, rule)
+                into[level].add(true, values[0], found.lower, found.upper)
+
+
+def _report(figures: Figures, found: CoverageTally, level: str, told: dict[str, object]) -> None:
+    for i, by in enumerate(BY):
+        for j, size in enumerate(SIZES):
+            if found.size[i, j] < CELLS:
+                continue
+            least = None
+            if by == "published":
+                least = OF_LARGE_BLOCKS if (level, FIRST[j]) == ("Block", 100) else AT_LEAST
+            figures(f"{level}, {by} {size}: coverage", float(found.held[i, j] / found.size[i, j]), "share", at_least=least,
+                    width=float(found.width[i, j] / found.size[i, j]), counts=int(found.size[i, j]), **told)  # fmt: skip
+
+
+# --- cost ----------------------------------------------------------------------------------------------------
+
+
+def _seconds(figures: Figures, data: Path, folder: Path, replicates: int, workers: int) -> None:
+    for method in METHODS:
+        run = folder / method
+        spec = das.load_spec(CONFIG, ["run.seed=1", f"estimation.method={method}", "output.report=false"])
+        pipeline.run(spec, run, paths=[data], engine=EngineChoice(workers=workers))
+        found = measured(["intervals", str(run), "--replicates", str(replicates)], folder / f"of-{method}", workers=workers)
+        bar = MINUTES if method == "topdown" else None
+        figures(f"{method}: {replicates} replicates, all tables and levels", found.seconds / 60, "min", at_most=bar,
+                cpu_seconds=found.cpu, workers=workers)  # fmt: skip
+        if found.peak_mb is not None:
+            figures(f"{method}: memory of all processes", found.peak_mb / 1000, "GB", at_most=GIGABYTES)
+
+
+if __name__ == "__main__":
+    main()
