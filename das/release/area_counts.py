@@ -74,11 +74,17 @@ class Computed:
         return FUNCTIONS[self.function].function(*(np.asarray(c, dtype=np.float64) for c in counts))
 
 
+#: Of a row what replicates say: both ends, rmse, bias, how often on the other side.
+Seen = tuple[float | None, float | None, float | None, float | None, float | None]
+#: Of a release without replicates.
+UNTOLD: Seen = (None, None, None, None, None)
+
+
 @dataclass(frozen=True, eq=False)
 class Replicated:
     """What replicates say of published values."""
 
-    spread: ReplicateErrors
+    errors: ReplicateErrors
     interval: ReplicateInterval
     other_side: NDArray[np.float64] | None = None
 
@@ -87,22 +93,20 @@ class Replicated:
         value: NDArray[Any], replicates: NDArray[Any], coverage: float, rule: str, *, together: bool, side: bool = False
     ) -> Replicated:
         """Of values and their ``replicates``, ``(s, *value.shape)``. ``together``: intervals that hold for all of them at once."""
-        spread = ReplicateErrors.of(value, replicates)
+        errors = ReplicateErrors.of(value, replicates)
         factor = for_all_at_once(value, replicates, coverage, rule) if together else None
         return Replicated(
-            spread, interval(value, spread, coverage, rule, factor), other_side(value, replicates) if side else None
+            errors, interval(value, errors, coverage, rule, factor), other_side(value, replicates) if side else None
         )
 
-    def row(self, i: int) -> tuple[float | None, ...]:
+    def row(self, i: int) -> Seen:
         """Ends, error, bias, and how often on the other side; nothing where the value is no number in some replicate."""
-        if not np.isfinite(self.spread.rmse[i]):
-            return (None,) * 5
-        said = (self.interval.lower[i], self.interval.upper[i], self.spread.rmse[i], self.spread.bias[i])
-        return *(x.item() for x in said), None if self.other_side is None else float(self.other_side[i])
-
-
-#: Of a release without replicates.
-_UNTOLD = (None,) * 5
+        if not np.isfinite(self.errors.rmse[i]):
+            return UNTOLD
+        lower, upper, rmse, bias = (
+            x[i].item() for x in (self.interval.lower, self.interval.upper, self.errors.rmse, self.errors.bias)
+        )
+        return lower, upper, rmse, bias, None if self.other_side is None else float(self.other_side[i])
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,13 +125,13 @@ class AreaColumn:
 
     def row(self, i: int, areas: Areas, blocks: int) -> AreaRow:
         """That of area i."""
-        told: tuple[Any, ...] = (None,) * 4
+        told: tuple[float | None, float | None, int | None, int | None] = (None, None, None, None)
         if self.margin[i] >= 0:
             ends = int(self.rounded[i] - self.margin[i]), int(self.rounded[i] + self.margin[i])
             told = round(float(self.estimate[i]), 2) + 0.0, round(float(self.error[i]), 2), *ends
         s = self.statistic
         place = areas.code(i), str(areas.called[i]), blocks
-        seen = self.replicated.row(i) if self.replicated else _UNTOLD
+        seen = self.replicated.row(i) if self.replicated else UNTOLD
         return AreaRow(*place, s.universe.name, s.field, s.label, int(self.value[i]), *seen, *told)
 
     @property
@@ -146,7 +150,7 @@ class ComputedColumn:
 
     def row(self, i: int, place: tuple[str, str, int]) -> AreaRow:
         names = dict.fromkeys(s.universe.name for s in self.computed.counts)
-        seen = self.replicated.row(i) if self.replicated else _UNTOLD
+        seen = self.replicated.row(i) if self.replicated else UNTOLD
         return AreaRow(
             *place,
             " and ".join(names),
@@ -154,7 +158,10 @@ class ComputedColumn:
             self.computed.label,
             float(self.value[i]),
             *seen,
-            *(None,) * 4,
+            None,
+            None,
+            None,
+            None,
         )
 
 

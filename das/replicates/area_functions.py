@@ -43,7 +43,9 @@ def share(a: Floats, b: Floats) -> Floats:
     >>> share(np.array([1.0, 0.0]), np.array([4.0, 0.0]))
     array([0.25,  nan])
     """
-    return np.divide(a, b, out=np.full(a.shape, np.nan), where=b > 0)
+    out = np.full(a.shape, np.nan)
+    np.divide(a, b, out=out, where=b > 0)
+    return out
 
 
 def difference(a: Floats, b: Floats) -> Floats:
@@ -56,7 +58,7 @@ def rank(a: Floats) -> Floats:
     >>> rank(np.array([5.0, 9.0, 5.0, 1.0]))
     array([2., 1., 2., 4.])
     """
-    return 1.0 + (len(a) - np.searchsorted(np.sort(a), a, side="right"))
+    return np.asarray(1 + len(a) - np.searchsorted(np.sort(a), a, side="right"), dtype=np.float64)
 
 
 def deviation(a: Floats) -> Floats:
