@@ -131,14 +131,18 @@ class Moves:
     @cached_property
     def rho(self) -> Fraction:
         """Of the dearest change, whose noise is Gaussian."""
-        each = [Composition.differing(path).rho for path in self.paths]
-        return max(sum((each[i] for i in move), Fraction(0)) for move in self.moves)
+        return self._dearest([Composition.differing(path).rho for path in self.paths])
 
     @cached_property
     def cost(self) -> Fraction:
         """Of the dearest change, in the currency of its noise."""
-        each = [sum((m.cost(parameter, n) for (m, parameter), n in path), Fraction(0)) for path in self.paths]
-        return max(sum((each[i] for i in move), Fraction(0)) for move in self.moves)
+        return self._dearest([sum((m.cost(p, n) for (m, p), n in path), Fraction(0)) for path in self.paths])
+
+    def _dearest(self, each: Sequence[Fraction]) -> Fraction:
+        """Of the costs of paths. There may be tens of thousands of changes: they are added up over one denominator."""
+        below = lcm(*(cost.denominator for cost in each))
+        above = [cost.numerator * (below // cost.denominator) for cost in each]
+        return Fraction(max(sum(above[i] for i in move) for move in self.moves), below)
 
     def scaled(self, factor: Fraction) -> Moves:
         """With every variance times ``factor``."""

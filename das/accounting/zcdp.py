@@ -7,14 +7,19 @@ twelve digits, with their inverses:
 * :func:`tight`: :math:`\inf_{\alpha > 1} \alpha\rho + \frac{\ln(1/\delta) + \alpha\ln(1 - 1/\alpha) - \ln(\alpha - 1)}{\alpha - 1}`
   (Canonne, Kamath and Steinke 2020, corollary 13; Kazan and Reiter 2022, equation 7), which is the one behind
   the Bureau's published 17.14 at :math:`\rho = 293764/114921`, :math:`\delta = 10^{-10}`.
+
+What is minimised is convex in neither, but its derivative has one sign on either side of one :math:`\alpha`, where
+
+.. math:: (\alpha - 1)^2 \rho + \ln \alpha = \ln(1/\delta), \qquad (2\alpha - 1)\rho - \ln\frac{\alpha}{\alpha - 1} = \varepsilon
+
+(the first for epsilon, the second for delta; the left sides increase). Any other :math:`\alpha` gives a bound as well.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from fractions import Fraction
 from math import exp, log, log1p, sqrt
-
-import scipy
 
 Rational = Fraction | int
 
@@ -48,16 +53,9 @@ def tight(rho: Rational, delta: Rational) -> float:
     if r == 0:
         return 0.0
 
-    def epsilon(log_beta: float) -> float:
-        beta = 2.718281828459045**log_beta  # alpha - 1
-        alpha = 1 + beta
-        return alpha * r + (log_inverse - alpha * log1p(1 / beta) - log_beta) / beta
-
-    centre = 0.5 * (log(log_inverse) - log(r))  # the minimum of the simple conversion
-    best = scipy.optimize.minimize_scalar(
-        epsilon, bounds=(centre - 6, centre + 6), method="bounded", options={"xatol": 1e-12}
-    )
-    return max(0.0, float(best.fun))
+    most = sqrt(log_inverse / r)
+    beta = _zero(lambda b: b * b * r + log1p(b) - log_inverse, most * 1e-12, most)  # alpha - 1
+    return max(0.0, (1 + beta) * r + (log_inverse - (1 + beta) * log1p(1 / beta) - log(beta)) / beta)
 
 
 def no_more(rho: Rational, delta: Rational) -> float:
@@ -78,16 +76,19 @@ def tight_delta(rho: Rational, epsilon: Rational) -> float:
     if rho == 0:
         return 0.0
     r, e = float(rho), float(epsilon)
+    near = max(e - r, 0.0) / (2 * r) + 1 / sqrt(2 * r)
+    beta = _zero(lambda b: (1 + 2 * b) * r - e - log1p(1 / b), near * 1e-6, near * 1e6)  # alpha - 1
+    return min(1.0, exp(beta * ((1 + beta) * r - e) - (1 + beta) * log1p(1 / beta) - log(beta)))
 
-    def log_delta(log_beta: float) -> float:
-        beta = exp(log_beta)  # alpha - 1
-        return beta * ((1 + beta) * r - e) - (1 + beta) * log1p(1 / beta) - log_beta
 
-    centre = log(max(e - r, 0.0) / (2 * r) + 1 / sqrt(2 * r))  # near the minimum
-    best = scipy.optimize.minimize_scalar(
-        log_delta, bounds=(centre - 6, centre + 6), method="bounded", options={"xatol": 1e-12}
-    )
-    return min(1.0, exp(float(best.fun)))
+def _zero(increasing: Callable[[float], float], low: float, high: float) -> float:
+    """Where a function passes 0 between two positive numbers, to the last digits; the nearer of these where it does not."""
+    for _ in range(120):
+        middle = sqrt(low * high)
+        if not low < middle < high:
+            break
+        low, high = (middle, high) if increasing(middle) < 0 else (low, middle)
+    return high
 
 
 def implied(rho: Rational) -> float:

@@ -142,23 +142,22 @@ class DetailedSpec:
 
     def _neighbouring(self, draws: Sequence[Draw]) -> Differing:
         """A record added or removed."""
-        seen = self._seen(draws)
-        return _moves(seen, [(found,) for run in seen for found in seen[run]])
+        names, runs = _numbered(self._seen(draws))
+        return _moves(names, [(i,) for run in runs for i in run])
 
     def _changes(self, draws: Sequence[Draw]) -> list[Change]:
         """A record replaced; what is in its cells; its groups; its place."""
         paths = self.universes[0].plan.paths
-        seen, there = self._seen(draws), [(p, p) for p in paths]
-        every = list(dict.fromkeys(found for run in seen for found in seen[run]))
-        within = [pair for run in seen for pair in combinations_with_replacement(seen[run], 2)]
+        (names, runs), there = _numbered(self._seen(draws)), [(p, p) for p in paths]
+        within = [pair for run in runs for pair in combinations_with_replacement(run, 2)]
         region = {p.level: p.at.region for p in self.plans}
         below = [d for d in draws if region[d.level] not in FINE]
         cells = {t.name: [d for d in draws if d.query == t.name] for t in self.parameters.product.tables}
         words = {"t2": "age and sex", "t3": "type of household", "t4": "tenure"}
         return [
-            Change("record", "anything", _moves(seen, list(combinations_with_replacement(every, 2)))),
+            Change("record", "anything", _moves(names, combinations_with_replacement(range(len(names)), 2))),
             *(Change("attributes", words[t], differing(found, _cut(there, found))) for t, found in cells.items() if found),
-            Change("attributes", "race and ethnicity", _moves(seen, within)),
+            Change("attributes", "race and ethnicity", _moves(names, within)),
             *([Change("place", "place within one STATE", differing(below, _cut(there, below)))] if below else []),
         ]  # fmt: skip
 
@@ -169,13 +168,18 @@ class DetailedSpec:
         return tomli_w.dumps({"run": run, "detailed": said})
 
 
-def _moves(seen: Mapping[str, Mapping[DrawCounts, UnitPath]], moves: Sequence[tuple[DrawCounts, ...]]) -> Differing:
-    """Changes of one record, each by what it sees before and after."""
+def _numbered(seen: Mapping[str, Mapping[DrawCounts, UnitPath]]) -> tuple[dict[DrawCounts, UnitPath], list[list[int]]]:
+    """All that a record can see, each with a name; and by run which of them, by their numbers."""
     names: dict[DrawCounts, UnitPath] = {}
-    for run in seen:
-        names = {**seen[run], **names}
+    for of_run in seen.values():
+        names = {**of_run, **names}
     number = {found: i for i, found in enumerate(names)}
-    distinct = dict.fromkeys(tuple(sorted(number[found] for found in move)) for move in moves)
+    return names, [[number[found] for found in of_run] for of_run in seen.values()]
+
+
+def _moves(names: Mapping[DrawCounts, UnitPath], moves: Iterable[tuple[int, ...]]) -> Differing:
+    """Changes of one record, each by the numbers of what it sees before and after."""
+    distinct = dict.fromkeys(tuple(sorted(move)) for move in moves)
     return (Moves(tuple(names), tuple(distinct), tuple(names.values()), len(names) > 1),)
 
 
