@@ -39,7 +39,7 @@ def main() -> None:
     figures = Figures("accounting")
     tabulation = parse(CONFIG.read_text(encoding="utf-8"), where=str(CONFIG), overrides=["geography.spine=tabulation"])
     plan = tabulation.persons.plan
-    allocations = {"one level, 10 queries": (LEVELS[:1], 0.05), "eight levels, 80 queries": (LEVELS, 0.05),
+    allocations: dict[str, tuple[list[tuple[Fraction, int]] | Composition, float]] = {"one level, 10 queries": (LEVELS[:1], 0.05), "eight levels, 80 queries": (LEVELS, 0.05),
                    "redistricting, 65 queries, replace-one": (Composition.of(plan), 1.0)}  # fmt: skip
     for name, (draws, limit) in allocations.items():
         found = curve(draws, DELTAS)

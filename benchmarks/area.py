@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 import das
 from benchmarks.common import CONFIG, RHODE_ISLAND, Figures, no_data, shared_data
+from benchmarks.published import bounds
 from das.engine import Silent
 from das.estimate import margins
 from das.estimate.areas.estimates import Estimated, estimates
@@ -29,7 +30,6 @@ from das.model.ledger import Ledger
 from das.model.measurement import Measurement, Measurements
 from das.noise.entropy import seeded
 from das.release.area_counts import COVERAGE, VOTING_AGE, wide
-from das.release.post import bounds_of
 from das.spec import RunSpec
 from das.stages import Stages
 from das.tables import of as tables_of
@@ -109,11 +109,8 @@ def _found(
     for level in tree.spine.levels:
         held += measure(prepared.measured[u.name][level], level, u.name, u.schema, tree, u.plan, seeded(seed * 100 + len(held)),
                         ledger)  # fmt: skip
-    stated = {level: {c.name: (c.sign, c.bound) for c in prepared.constraints[u.name] if c.level == level}
-              for level in tree.spine.levels}  # fmt: skip
-    bounds = bounds_of(u.schema, tree.spine, stated)
     area, unit = np.nonzero(member)
-    return estimates(Measurements.of(held), tree.spine, bounds, u.schema, columns, area, unit, len(member))
+    return estimates(Measurements.of(held), tree.spine, bounds(spec, prepared), u.schema, columns, area, unit, len(member))
 
 
 # --- time ----------------------------------------------------------------------------------------------------

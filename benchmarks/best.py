@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Executor
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -125,7 +126,7 @@ def _print(figures: Figures, found: Mapping[str, Sequence[Errors]]) -> None:
         for key, three in of.items():
             if key[1].startswith("official: ") and key[:2] not in official:
                 continue
-            more: dict[str, object] = {"runs": len(found[name])}
+            more: dict[str, Any] = {"runs": len(found[name])}
             if key[:2] in official:
                 c, theirs = official[key[:2]]
                 more |= {"bureau": theirs.mae, "bureau_of": f"{theirs.units:,} {c.of or c.level} of the nation"}
@@ -150,7 +151,7 @@ def _means(runs: Sequence[Errors]) -> dict[Key, tuple[float, float, float]]:
 
 def _line(
     figures: Figures, name: str, key: Key, ours: tuple[float, float, float], theirs: tuple[float, float, float] | None,
-    more: dict[str, object],
+    more: dict[str, Any],
 ) -> None:  # fmt: skip
     """One figure and, where it has one, its bar."""
     says = f"{key[0]}, {'18 and over' if key[2] else key[1]}"

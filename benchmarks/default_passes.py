@@ -24,7 +24,7 @@ from das import spec as specification
 from das.engine import Silent
 from das.engine.local import InProcess
 from das.files.run.run_directory import RunDirectory
-from das.model.universe import Universe
+from das.model.universe import Planned
 from das.pipeline import run_prepared
 from das.spec import RunSpec
 from das.stages import Stages
@@ -37,14 +37,14 @@ MARGINS = {108: ("total", "sex * religion", "age"), 12960: ("total", "sex * race
 
 #: The rule keeps every measured query within this factor of its expected noise (a few runs have some spread).
 MOST = 1.35
-Rule = Callable[[Universe, str], Sequence[Sequence[str]] | None]
+Rule = Callable[[Planned, str], Sequence[Sequence[str]] | None]
 
 
-def _at_once(universe: Universe, level: str) -> list[list[str]]:
+def _at_once(universe: Planned, level: str) -> list[list[str]]:
     return [[d.query for d in universe.plan.at(level)]]
 
 
-def _totals_first(universe: Universe, level: str) -> list[list[str]]:
+def _totals_first(universe: Planned, level: str) -> list[list[str]]:
     rest = [d.query for d in universe.plan.at(level) if d.query != "total"]
     return [["total"], rest] if len(rest) < len(universe.plan.at(level)) else [rest]
 

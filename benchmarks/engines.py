@@ -49,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         nation.write(folder / "data", seed=1, share=given.share, states=[given.state])
-        blocks = totals(*chosen([given.state]), given.share).blocks
+        blocks = totals(chosen([given.state])[0], given.share).blocks
         began = perf_counter()
         with _cluster(certificates.write(folder / "tls")) as address:
             figures("a cluster begins", perf_counter() - began, "s", workers=WORKERS)

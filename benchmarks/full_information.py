@@ -16,7 +16,7 @@ import numpy as np
 
 import das
 from benchmarks.common import CONFIG, RHODE_ISLAND, Figures, no_data, shared_data
-from das.engine import Silent
+from das.engine import Silent, executor
 from das.files.release.estimates import EstimateReader, folder_of
 from das.files.run.run_directory import RunDirectory
 from das.model.error_rows import ErrorRow
@@ -86,7 +86,8 @@ def _spec(seed: int, method: str) -> RunSpec:
 def _errors(spec: RunSpec, prepared: Prepared, covered: list[tuple[int, int]] | None) -> Errors:
     with tempfile.TemporaryDirectory() as folder:
         out = RunDirectory(Path(folder) / "run")
-        outcome = run_prepared(spec, prepared, out, 2, Stages(), Silent())
+        with executor(2) as pool:
+            outcome = run_prepared(spec, prepared, out, pool, Stages(), Silent())
         if covered is not None:
             covered += [_coverage(out, prepared, spec, level) for level in prepared.spine.levels[:-1]]
     rows = outcome.rows["persons"]

@@ -13,6 +13,7 @@ from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -79,7 +80,7 @@ def _coverage(figures: Figures, data: Path, folder: Path, method: str, given: ar
                     continue  # one release shows it
                 work = partial(_replicate, release, 1000 * seed, scale)
                 _tally(run, list(in_order(pool, work, range(1, given.replicates + 1))), given.rule, into)
-    told = {"method": method, "rule": given.rule, "releases": given.releases, "replicates": given.replicates}
+    told: dict[str, Any] = {"method": method, "rule": given.rule, "releases": given.releases, "replicates": given.replicates}
     for level in LEVELS:
         _report(figures, right[level], level, told)
         classes = [(short[level].held[0, j], short[level].size[0, j]) for j in range(1, len(SIZES))]
@@ -110,10 +111,10 @@ def _tally(run: Path, drawn: Sequence[dict[str, Histogram]], rule: str, into: Ta
                 true = table.values(truth[u.name][level].open("intervals are held against it"))
                 values = np.array([table.values(h[level]) for h in levels])
                 found = interval(values[0], ReplicateErrors.of(values[0], values[1:]), 0.9, rule)
-                into[level].add(true, values[0], found.lower, found.upper)
+                into[level].add(true, values[0], found.lower.astype(np.int64), found.upper.astype(np.int64))
 
 
-def _report(figures: Figures, found: CoverageTally, level: str, told: dict[str, object]) -> None:
+def _report(figures: Figures, found: CoverageTally, level: str, told: dict[str, Any]) -> None:
     for i, by in enumerate(BY):
         for j, size in enumerate(SIZES):
             if found.size[i, j] < CELLS:

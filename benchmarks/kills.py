@@ -26,6 +26,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
 from time import monotonic, sleep
+from typing import Any
 
 from benchmarks.common import CONFIG, ROOT, Figures
 from das import pipeline, spec
@@ -95,7 +96,7 @@ class Done:
     in_work: int = 0
     during: Counter[str] = field(default_factory=Counter)
 
-    def told(self) -> dict[str, object]:
+    def told(self) -> dict[str, Any]:
         return {"runs": self.runs, "resumed": self.ended, "in_work": self.in_work, "during": dict(self.during)}
 
 

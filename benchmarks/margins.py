@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from time import process_time
+from typing import Any
 
 import numpy as np
 
@@ -77,7 +78,8 @@ def _run(spec: RunSpec, prepared: Prepared, seed: int) -> tuple[Squares, dict[bo
     known = collapse(found, tree.spine, bounds, u)
     up = process_time() - began
     variances = {(level, q.name): float(np.mean(e**2)) for level, q, _, e in known.unbiased()}
-    errors, took = {}, {}
+    errors: dict[bool, Any] = {}
+    took: dict[bool, float] = {}
     for held in (True, False) if seed % 2 else (False, True):  # what comes first warms what comes next
         method = known.estimator(Passes(u.passes, spec.after.tolerance), spec.after.tolerance)
         if not held:

@@ -14,7 +14,7 @@ from das.model.level_bounds import LevelBounds
 from das.model.measurement import Measurements
 from das.model.release import Release
 from das.noise import entropy
-from das.release.post import bounds_of
+from das.release.post import known_of
 from das.spec import RunSpec
 from das.truth.measure import measure
 from das.truth.preparation import Prepared
@@ -67,7 +67,7 @@ def bounds(spec: RunSpec, prepared: Prepared) -> dict[str, LevelBounds]:
     u, spine = spec.persons, prepared.trees[spec.persons.name].spine
     known = {level: {c.name: (c.sign, c.bound) for c in prepared.constraints[u.name] if c.level == level}
              for level in spine.levels}  # fmt: skip
-    return bounds_of(u.schema, spine, known)
+    return known_of(u.schema, spine, known).bounds(u.schema, spine)
 
 
 def both(prepared: Prepared, universe: str, found: Histogram) -> Iterator[tuple[str, Histogram, Histogram]]:

@@ -25,7 +25,7 @@ from benchmarks.common import CONFIG, RHODE_ISLAND, ROOT, Figures, no_data, shar
 from benchmarks.peers import PeerUnavailable, ask, environment
 from das import pipeline
 from das import spec as specification
-from das.engine import Silent
+from das.engine import InProcess, Silent
 from das.files.run.run_directory import RunDirectory
 from das.jobs.attacking import attacked, published_by, variance
 from das.model.confidential import Confidential
@@ -36,7 +36,6 @@ from das.release.post import open_release
 from das.risk.guarantee import most_often_right
 from das.risk.table_attack import count_at, guess
 from das.stages import Stages
-from das.truth.histogram import over, upward
 from das.truth.preparation import Prepared
 from studies.jason import box_least_squares
 from studies.jason import experiments as jason
@@ -141,7 +140,7 @@ def _run(prepared: Prepared, rho: str, folder: Path) -> Path:
     text = CONFIG.read_text(encoding="utf-8")
     spec = specification.parse(text, where=str(CONFIG), overrides=(f"budget.rho={rho}", "output.report=false"))
     out = folder / rho.replace("/", "_")
-    pipeline.run_prepared(spec, prepared, RunDirectory(out), 1, Stages(), Silent())
+    pipeline.run_prepared(spec, prepared, RunDirectory(out), InProcess(), Stages(), Silent())
     return out
 
 
@@ -156,12 +155,7 @@ def _canaries(figures: Figures, prepared: Prepared, rho: str, folder: Path) -> N
     found = []
     for name, kept in (("heads", own), ("tails", ~own)):
         changed = _replaced(truth, unit[~kept], cell[~kept], other[~kept])
-        lower, tree = Confidential(changed), prepared.trees["persons"]
-        without = replace(
-            prepared,
-            truth={**prepared.truth, "persons": upward(lower, prepared.spine)},
-            measured={**prepared.measured, "persons": over(tree, lower)},
-        )
+        without = replace(prepared, lowest={**prepared.lowest, "persons": Confidential(changed)})
         found.append(_found(_run(without, rho, folder / name), unit, cell, truth))
     # of the n in the cell one has gone: the attacker is right about it if he still claims n
     p1, p0 = np.where(own, *found), np.where(own, *reversed(found))

@@ -16,6 +16,7 @@ import argparse
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -29,7 +30,7 @@ from studies.kazan_reiter.figures import OTHERS, RHO
 from studies.kazan_reiter.post_processing import learned
 
 X1, X2, Y1 = range(-3, 6), range(-3, 6), range(-30, 31)
-GIVEN = {"rho1": RHO[0], "rho2": RHO[1], "d": OTHERS, "prior": 0.5}
+GIVEN: dict[str, Any] = {"rho1": RHO[0], "rho2": RHO[1], "d": OTHERS, "prior": 0.5}
 COUNTRY = RHO[2]
 CONFIG = """
 [run]

@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Executor
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,7 +54,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if data is None:
         figures.skipped("all", no_data(RHODE_ISLAND))
         return
-    chosen, found, theory = given.spine or list(SPINES), {}, {}
+    chosen = given.spine or list(SPINES)
+    found: dict[Any, Any] = {}
+    theory: dict[Any, Any] = {}
     with executor(given.workers) as pool:
         for name in chosen:
             config, changes = SPINES[name]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterator
 from random import Random
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 
@@ -138,7 +138,7 @@ def _change(node: Any, key: Key, places: list[tuple[Any, Key]], rng: Random) -> 
         case 3 if isinstance(node, dict):
             node[rng.choice(WORDS)[:300]] = node.pop(key)
         case 4 if isinstance(node, list):
-            node.insert(rng.randrange(len(node) + 1), copy.deepcopy(node[key]))
+            node.insert(rng.randrange(len(node) + 1), copy.deepcopy(cast(Any, node)[key]))
         case 5:
             node[key] = copy.deepcopy(other[at])
         case _:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from statistics import NormalDist
 from typing import Any
@@ -125,14 +125,18 @@ class AreaColumn:
 
     def row(self, i: int, areas: Areas, blocks: int) -> AreaRow:
         """That of area i."""
-        told: tuple[float | None, float | None, int | None, int | None] = (None, None, None, None)
-        if self.margin[i] >= 0:
-            ends = int(self.rounded[i] - self.margin[i]), int(self.rounded[i] + self.margin[i])
-            told = round(float(self.estimate[i]), 2) + 0.0, round(float(self.error[i]), 2), *ends
-        s = self.statistic
+        s, seen = self.statistic, self.replicated.row(i) if self.replicated else UNTOLD
         place = areas.code(i), str(areas.called[i]), blocks
-        seen = self.replicated.row(i) if self.replicated else UNTOLD
-        return AreaRow(*place, s.universe.name, s.field, s.label, int(self.value[i]), *seen, *told)
+        row = AreaRow(*place, s.universe.name, s.field, s.label, int(self.value[i]), *seen, None, None, None, None)
+        if self.margin[i] < 0:
+            return row
+        return replace(
+            row,
+            estimate=round(float(self.estimate[i]), 2) + 0.0,
+            standard_error=round(float(self.error[i]), 2),
+            estimate_low=int(self.rounded[i] - self.margin[i]),
+            estimate_high=int(self.rounded[i] + self.margin[i]),
+        )
 
     @property
     def outside(self) -> NDArray[np.bool_]:
