@@ -36,6 +36,7 @@ from das.release import area_counts, dictionary
 from das.release.area_counts import COVERAGE
 from das.release.intervals import Intervals
 from das.release.post import Opened, open_release
+from das.release.replicated import intervals_of
 from das.spec import of_release
 from das.tables import Table
 from das.tables import of as tables_of
@@ -116,13 +117,22 @@ def read_tables(path: Path | str, table: str | None = None, level: str | None = 
     return pd.concat(parts, ignore_index=True)
 
 
-def read_intervals(path: Path | str, table: str | None = None, level: str | None = None) -> pd.DataFrame:
-    """The published tables as :func:`read_tables`, with the interval at 95 % of every count: ``value`` is the published
-    count, ``low`` and ``high`` the ends of the interval from the measurements, missing where nothing determines it.
+def read_intervals(
+    path: Path | str, table: str | None = None, level: str | None = None, *, method: str = "measurements"
+) -> pd.DataFrame:
+    """The published tables as :func:`read_tables`, with an interval of every count.
 
-    An interval is not cut off at zero, and one of a single number is of what is known exactly.
+    From the ``"measurements"``, at 95 %: ``low`` and ``high``, missing where nothing determines it. Such an interval is not cut off at
+    zero, and one of a single number is of what is known exactly. From ``"replicates"``, of a release to which `das intervals` has added
+    them, at the coverage that it was given: ``lower`` and ``upper`` of the published ``value``.
     """
+    if method not in ("measurements", "replicates"):
+        raise InputError(
+            f"there is no method {method!r}", where="read_intervals", remedy="say 'measurements' or 'replicates'"
+        )
     release = opened(path)
+    if method == "replicates":
+        return _replicated(release, table, level)
     parts = []
     for here, universe, at in _chosen(release, table, level):
         rows = published_tables.read(release.folder / "tables" / f"{here.name}_{at}.csv")
@@ -130,6 +140,19 @@ def read_intervals(path: Path | str, table: str | None = None, level: str | None
         ends = {n: pd.arrays.IntegerArray((middle + s * margin).ravel(), (margin < 0).ravel())
                 for n, s in (("low", -1), ("high", 1))}  # fmt: skip
         parts.append(_long(release, here, at, rows.codes, {"value": rows.values} | ends))
+    return pd.concat(parts, ignore_index=True)
+
+
+def _replicated(release: Opened, table: str | None, level: str | None) -> pd.DataFrame:
+    wanted = {(t.name, at) for t, _, at in _chosen(release, table, level)}
+    parts = [
+        _long(release, here, at, release.spine.codes[release.spine.index(at)],
+              dict(zip(("value", "lower", "upper"), ends, strict=True)))
+        for _, here, at, ends in intervals_of(release) if (here.name, at) in wanted
+    ]  # fmt: skip
+    if not parts:
+        raise ReleaseError("this release has no intervals from replicates of such a table", where=release.folder,
+                           remedy="`das intervals` makes them")  # fmt: skip
     return pd.concat(parts, ignore_index=True)
 
 

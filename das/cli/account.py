@@ -21,9 +21,10 @@ from das.files.run.run_directory import release_of
 from das.model.budget import Draw
 from das.model.not_private import PLANNED, WARNING, marked
 from das.release import verify as verification
+from das.release.groups import is_groups
 
 
-def checked(said: Statement) -> str:
+def checked(said: Statement, groups: bool) -> str:
     """What verification has shown of a release, and what it has not."""
     again = verification.same_software(said)
     made = ", ".join(f"{k} {v}" for k, v in said.software.items())
@@ -32,8 +33,8 @@ def checked(said: Statement) -> str:
         f"measurement file against the ledger{'; privacy.html, from privacy.json' if again else ''}\n"
         "  held against their digests: all other files; there is none beside them"
         + ("" if again else f"\n  not written again: privacy.html, which {made} wrote")
-        + "\n  not shown: that the noise was drawn as stated, nor who wrote the digests; `das estimate --from` makes "
-        "microdata and tables again from the measurements"
+        + "\n  not shown: that the noise was drawn as stated, nor who wrote the digests"
+        + ("" if groups else "; `das estimate --from` makes microdata and tables again from the measurements")
     )
 
 
@@ -103,7 +104,7 @@ def verify(run_dir: Path, as_json: bool) -> None:
     warn(said.private)
     click.echo(f"{len(said.ledger)} draws, {len(said.digests)} digests: the privacy statement is right; "
                f"total {said.total} (about {float(said.total):.6g})")  # fmt: skip
-    click.echo(checked(said))
+    click.echo(checked(said, is_groups(release_of(run_dir))))
     console().print("\n".join(promises_of(said, said.private)), highlight=False)
 
 

@@ -21,7 +21,7 @@ from das.files.run import errors_csv
 from das.files.run.run_directory import RunDirectory, is_private
 from das.jobs.comparing import compare_two
 from das.jobs.sweep import sweep as run_sweep
-from das.model.error_rows import Comparison, TableRow
+from das.model.error_rows import Comparison, CoverageRow, TableRow
 from das.model.exact import exact
 from das.model.kinds import kind_of
 from das.model.not_private import marked, marked_rows
@@ -29,7 +29,7 @@ from das.model.post_processing import METHODS
 from das.release.post import open_release
 from das.report.compare import compare_page
 from das.report.facts import titles
-from das.truth.assessment import evaluate_run
+from das.truth.assessment import INTERVALS, evaluate_run
 
 
 @click.command()
@@ -59,7 +59,18 @@ def evaluate(run_dir: Path, areas: Path | None, as_json: bool) -> None:
             console().print(
                 records_table(f"Errors of areas: {areas.stem} (confidential)", _of_areas(folder, areas.stem))
             )
-        click.echo(f"written: {folder} (errors.csv, tables.csv, impossible.csv)")
+        held = folder / INTERVALS
+        if held.is_file():
+            said = [
+                r
+                for r in rows_csv.read_rows(held, CoverageRow, "coverage of intervals")
+                if (r.table, r.by) == ("all", "published")
+            ]
+            console().print(records_table("How often intervals hold the truth, by the published count (confidential)", [
+                {"level": r.level, "published": r.size, "counts": f"{r.n:,}", "coverage": f"{100 * r.coverage:.1f} %", "mean width": f"{r.width:.1f}"}
+                for r in said]))  # fmt: skip
+        names = ["errors.csv", "tables.csv", "impossible.csv", *([INTERVALS] if held.is_file() else [])]
+        click.echo(f"written: {folder} ({', '.join(names)})")
 
 
 def _of_areas(folder: Path, kind: str) -> list[dict[str, Any]]:

@@ -19,8 +19,9 @@ from das.files.readers import area_list
 from das.files.run.run_directory import release_of
 from das.model.area_rows import AreaRow
 from das.model.areas import Areas
-from das.release.area_counts import COVERAGE, counts, statistics, unasked
+from das.release.area_counts import COVERAGE, Computed, counts, statistics, unasked
 from das.release.post import Opened, open_release
+from das.release.replicated import ENOUGH
 from das.replicates import RULES
 
 
@@ -65,7 +66,8 @@ def area(
     if as_plan:
         areas.check_partition(opened.spine)
     page = out if out is not None and out.suffix == ".html" else None
-    found = counts(opened, areas, statistics(opened, asked or (unasked(opened) if page else ())), coverage, rule=rule,
+    wanted = statistics(opened, asked or (unasked(opened) if page else ()))
+    found = counts(opened, areas, wanted, coverage, rule=rule,
                    together=together)  # fmt: skip
     rows, private = found.rows(), opened.after.private
     if page is not None:
@@ -82,6 +84,8 @@ def area(
         warn(private)
         console().print(records_table(f"{areas.kind}: intervals at {100 * coverage:g} %", _shown(rows)))
     _said(opened, areas)
+    if any(isinstance(a, Computed) for a in wanted) or together:
+        _said_of_replicates(found.replicates)
     if out is not None and not as_json:
         warn(private)
         click.echo(f"written: {out} ({len(areas):,} areas)")
@@ -96,6 +100,19 @@ def _said(release: Opened, areas: Areas) -> None:
     twice = len(areas.unit) - len(np.unique(areas.unit))
     if twice:
         click.echo(f"{areas.kind}: areas overlap: {twice:,} units of {level} are in another area, too", err=True)
+
+
+def _said_of_replicates(replicates: int) -> None:
+    if not replicates:
+        click.echo(
+            "das: note: this release has no replicates, and so no intervals of published values: `das intervals` makes them",
+            err=True,
+        )
+    elif replicates < ENOUGH:
+        click.echo(
+            f"das: note: from {replicates} replicates: what is computed, and intervals of all areas at once, want {ENOUGH}",
+            err=True,
+        )
 
 
 def _shown(rows: Sequence[AreaRow]) -> list[dict[str, Any]]:

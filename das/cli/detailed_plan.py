@@ -18,6 +18,7 @@ from das.detailed.alternatives import fewer_codes, stage_errors
 from das.detailed.losses import GroupLoss, loss, losses
 from das.detailed.planning import COVERAGE, LevelOutlook, outlooks, planned, published_at_all, sizes
 from das.errors import UserError
+from das.files.run.run_directory import release_of
 from das.model.adaptive import FIRST, ONLY, PRODUCTS, LevelPlan, Parameters
 from das.model.population import LEVELS, GroupLevel
 from das.model.spelling import key, near
@@ -30,9 +31,11 @@ CHANGES = {1: "a record added or removed", 2: "a record replaced by another"}
 
 
 def read(folder: Path, product: str) -> Parameters:
+    """Of the folder itself, or of a run or release that was made with it."""
     from das.files.detailed import parameters
 
-    return parameters.read(folder, PRODUCTS[product])
+    made_with = release_of(folder) / "parameters"
+    return parameters.read(made_with if made_with.is_dir() else folder, PRODUCTS[product])
 
 
 @click.command()

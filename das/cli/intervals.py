@@ -13,14 +13,14 @@ from das.files.run.ledger import INTERVALS
 from das.files.run.run_directory import is_private, release_of
 from das.model.not_private import marked
 from das.release.area_counts import COVERAGE
-from das.release.replicated import SAYS, AskedIntervals
+from das.release.replicated import ENOUGH, SAYS, AskedIntervals
 from das.release.replicates import make
 from das.replicates import RULES
 
 
 @click.command()
 @click.argument("release", type=PATH)
-@click.option("--replicates", "count", type=click.IntRange(2), default=50, show_default=True,
+@click.option("--replicates", "count", type=click.IntRange(2), default=ENOUGH, show_default=True,
               help="25 do for counts; shares, extremes and simultaneous intervals want 50.")  # fmt: skip
 @click.option("--coverage", type=click.FloatRange(0, 1, min_open=True, max_open=True), default=COVERAGE, show_default=True,
               help="How often an interval holds the true count.")  # fmt: skip

@@ -11,10 +11,12 @@ from das.accounting.codec import plain
 from das.accounting.document import ForeignLine
 from das.cli.console import console, records_table
 from das.cli.options import PATH, guarded, json_option, warn
+from das.errors import UserError
 from das.files.measurements import frame as nmf_frame
 from das.files.run.run_directory import is_private, release_of
 from das.model.not_private import marked, marked_rows
 from das.reading import read_nmf
+from das.release.groups import is_groups
 from das.release.verify import check as check_files
 
 
@@ -30,6 +32,7 @@ def nmf() -> None:
 def summary(path: Path, as_json: bool) -> None:
     """Levels and queries, with units, answers, variance and the spread of the values. PATH is a run, a release,
     or a folder in the Bureau's layout."""
+    _refuse_groups(path)
     rows, private = nmf_frame.summary(path), is_private(path)
     if as_json:
         click.echo(json.dumps(marked_rows(rows, private)))
@@ -48,6 +51,7 @@ def summary(path: Path, as_json: bool) -> None:
 @guarded
 def show(path: Path, level: str, query: str | None, geocode: tuple[str, ...], constraints: bool, as_json: bool) -> None:
     """Rows as CSV, one for each answer, with codes and labels. Those of a seeded run have a column more, which says so."""
+    _refuse_groups(path)
     frame = read_nmf(path, level, query, geocode or None, kind="Constraint" if constraints else "DPQuery")
     text = frame.to_json(orient="records", force_ascii=False) + "\n" if as_json else frame.to_csv(index=False)
     click.echo(text, nl=False)
@@ -69,3 +73,9 @@ def verify(release: Path, as_json: bool) -> None:
     what = "queries by level: files and statement agree (no ledger: another publisher's)" if foreign else (
         "draws: files and ledger agree")  # fmt: skip
     click.echo(f"{len(lines)} {what}")
+
+
+def _refuse_groups(path: Path) -> None:
+    if is_groups(release_of(path)):
+        raise UserError("this is a release of population groups, whose measurements have a layout of their own", where=path,
+                        remedy="a row of their Parquet files is a group; `das detailed estimate` estimates from them")  # fmt: skip

@@ -75,9 +75,9 @@ class Computed:
 
 
 #: Of a row what replicates say: both ends, rmse, bias, how often on the other side.
-Seen = tuple[float | None, float | None, float | None, float | None, float | None]
+ReplicatesSay = tuple[float | None, float | None, float | None, float | None, float | None]
 #: Of a release without replicates.
-UNTOLD: Seen = (None, None, None, None, None)
+UNTOLD: ReplicatesSay = (None, None, None, None, None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,7 +99,7 @@ class Replicated:
             errors, interval(value, errors, coverage, rule, factor), other_side(value, replicates) if side else None
         )
 
-    def row(self, i: int) -> Seen:
+    def row(self, i: int) -> ReplicatesSay:
         """Ends, error, bias, and how often on the other side; nothing where the value is no number in some replicate."""
         if not np.isfinite(self.errors.rmse[i]):
             return UNTOLD
@@ -179,6 +179,7 @@ class AreaCounts:
     columns: tuple[AreaColumn, ...]
     computed: tuple[ComputedColumn, ...]
     published: Mapping[str, int]
+    replicates: int = 0  #: of which intervals are
 
     def rows(self) -> list[AreaRow]:
         """A row for each area and statistic; after them those of all areas together."""
@@ -230,7 +231,8 @@ def counts(
                                         margin[:, j])  # fmt: skip
     computed = [_column(a, [found[s.key].value for s in a.counts], [drawn[s.key] for s in a.counts], said)
                 for a in asked if isinstance(a, Computed)]  # fmt: skip
-    return AreaCounts(areas, coverage, tuple(found[s.key] for s in plain), tuple(computed), everybody)
+    number = max((len(d) for d in drawn.values() if d is not None), default=0)
+    return AreaCounts(areas, coverage, tuple(found[s.key] for s in plain), tuple(computed), everybody, number)
 
 
 def _column(

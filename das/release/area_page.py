@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from itertools import groupby
+from math import isfinite
 
 import numpy as np
 
 from das.model.areas import Areas
 from das.release.area_counts import VOTING_AGE, AreaColumn, AreaCounts
 from das.release.post import Opened
-from das.report.area_page import AreaCell, AreaSection, PlanSummary, area_html
+from das.report.area_page import AreaCell, AreaSection, ComputedLine, PlanSummary, area_html
 
 
 def page(release: Opened, found: AreaCounts) -> str:
@@ -24,7 +25,14 @@ def page(release: Opened, found: AreaCounts) -> str:
         rows = tuple((found.areas.title(i), tuple(_cell(c, i) for c in columns)) for i in range(len(found.areas)))
         sections.append(AreaSection(title, labels, rows, shares=whole))
     return area_html(release.after.name, found.areas.kind, len(found.areas), found.coverage, sections, _plan(release, found),
-                     private=release.after.private)  # fmt: skip
+                     _computed(found), private=release.after.private)  # fmt: skip
+
+
+def _computed(found: AreaCounts) -> list[ComputedLine]:
+    fields = {c.computed.field for c in found.computed}
+    return [ComputedLine(f"{r.name} ({r.area})" if r.name and r.area else r.name or r.area, r.label,
+                         r.value if isfinite(r.value) else None, r.lower, r.upper)
+            for r in found.rows() if r.field in fields]  # fmt: skip
 
 
 def _table(column: AreaColumn) -> str:

@@ -28,9 +28,10 @@ from das.release.post import Opened
 from das.replicates import ReplicateErrors, ReplicateInterval, interval
 from das.tables import Table
 
-MANIFEST = "manifest.json"
 #: Values of a table that are held at once, of each sum.
 BATCH = 1 << 22
+#: Replicates that do for shares, extremes and intervals of many areas at once.
+ENOUGH = 50
 #: What must stand beside intervals.
 SAYS = (
     "Of disclosure avoidance alone: not of coverage or response errors of the census.",
@@ -60,13 +61,14 @@ def digest_of(release: Path) -> str:
 def replicates_of(opened: Opened, u: Universe) -> Iterator[Histogram]:
     """The replicates that a release has, in order: those of which its intervals are; none where it has none, or not yet."""
     out = opened.folder / INTERVALS
-    if not (out / MANIFEST).is_file():
+    if not (out / replicates.MANIFEST).is_file():
         return
-    said = run_directory.read_json(out / MANIFEST)
+    said = run_directory.read_json(out / replicates.MANIFEST)
     if said.get("release") != digest_of(opened.folder):
         raise ReleaseError(
             "these replicates are of another release", where=out, remedy="take the folder away, and make them again"
         )
+    replicates.check(out)
     codes = replicates.codes_of(opened.spine, opened.spine.levels[-1])
     for n in range(1, 1 + int(said.get("replicates", 0))):
         yield replicates.read(replicates.path_of(out, u.kind.folder, n), codes, u.schema)
@@ -76,7 +78,7 @@ def intervals_of(opened: Opened) -> Iterator[tuple[Universe, Table, str, tuple[N
     """Of each table and level of which the release has intervals: published values and the ends of their intervals,
     ``(units, columns)`` each."""
     out = opened.folder / INTERVALS
-    if not (out / MANIFEST).is_file():
+    if not (out / replicates.MANIFEST).is_file():
         return
     for u, table, level in chosen_of(opened, AskedIntervals(2, 0, 0.9)):
         if (path := out / file_of(table, level)).is_file():

@@ -34,7 +34,7 @@ from das.noise.answers import noisy_answers
 from das.noise.label import ChunkLabel
 from das.noise.samplers import VERSION
 from das.release.post import Opened, estimate, on_published, open_release
-from das.release.replicated import MANIFEST, SAYS, AskedIntervals, chosen_of, digest_of, write_intervals
+from das.release.replicated import SAYS, AskedIntervals, chosen_of, digest_of, write_intervals
 from das.version import __version__
 
 #: Values of one chunk of noise, about; of each level no more than two are held.
@@ -153,13 +153,13 @@ def make(
     rows = write_intervals(opened, out, asked, chosen, progress)
     listed = {"replicates": asked.count, "coverage": asked.coverage, "rule": asked.rule, "says": SAYS, "rows": rows}
     files = run_directory.tree_digests(out)
-    atomic.write_json(out / MANIFEST, marked(said | listed | {"digests": files}, opened.after.private))
+    atomic.write_json(out / replicates.MANIFEST, marked(said | listed | {"digests": files}, opened.after.private))
     return rows
 
 
 def _begin(out: Path, said: Mapping[str, Any], resume: bool, private: bool) -> None:
     """The manifest says from the first what the folder is of."""
-    manifest = out / MANIFEST
+    manifest = out / replicates.MANIFEST
     if manifest.is_file():
         before = run_directory.read_json(manifest)
         if other := [key for key, value in said.items() if before.get(key) != value]:

@@ -48,6 +48,17 @@ class AreaSection:
 
 
 @dataclass(frozen=True)
+class ComputedLine:
+    """What is computed of one area, or of all together: the published value, and the ends of its interval where there is one."""
+
+    area: str
+    what: str
+    published: float | None
+    lower: float | None
+    upper: float | None
+
+
+@dataclass(frozen=True)
 class PlanSummary:
     """Districts by their titles with their populations; ``exact``: the population of all of them is no estimate."""
 
@@ -72,10 +83,10 @@ class PlanSummary:
 
 
 def area_html(
-    name: str, kind: str, areas: int, coverage: float, sections: Sequence[AreaSection], plan: PlanSummary | None, *,
-    private: bool,
+    name: str, kind: str, areas: int, coverage: float, sections: Sequence[AreaSection], plan: PlanSummary | None,
+    computed: Sequence[ComputedLine] = (), *, private: bool,
 ) -> str:  # fmt: skip
     """``name`` is that of the release. The same arguments give the same page."""
     page = environment().get_template("areas.html")
-    return page.render(name=name, kind=kind, areas=areas, coverage=100 * coverage, sections=sections, plan=plan,
+    return page.render(name=name, kind=kind, areas=areas, coverage=100 * coverage, sections=sections, plan=plan, computed=computed,
                        private=private, wide=100 * WIDE)  # fmt: skip

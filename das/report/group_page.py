@@ -34,10 +34,6 @@ class ListedLevel:
     found: dict[str, int]
 
     @property
-    def groups(self) -> int:
-        return self.regions * self.iterations
-
-    @property
     def measured(self) -> int:
         return sum(self.found.values())
 

@@ -64,6 +64,9 @@ def parse(
 def of_release(text: str, *, where: str, overrides: Sequence[str] = ()) -> Spec:
     """The specification that a release has: of a run, or of measurements that another publisher made."""
     tree = _tree(text, where)
+    if "detailed" in tree:
+        raise SpecError("this is a release of population groups", where=where,
+                        remedy="its tables are in tables/, its measurements are estimated by `das detailed estimate`")  # fmt: skip
     if "published" not in tree:
         return parse(text, where=where, overrides=overrides)
     for item in overrides:

@@ -279,3 +279,20 @@ def test_a_folder_of_another_kind_of_run(das: Das, given: tuple[Path, Path], tmp
     run = tmp_path / "run"
     folders.written(run, {"confidential/inputs.json": "{}", "release/spec.toml": "[run]\nname = 'x'\n"})
     refused(das, "run", *given, "--out", run, "--resume", here=tmp_path, says="run")
+
+
+def test_a_release_of_groups_is_told_from_others(
+    commands: Commands, das: Das, given: tuple[Path, Path], tmp_path: Path
+) -> None:
+    """And its parameters are found in it."""
+    run = tmp_path / "run"
+    assert das("run", *given, "--out", run, "--quiet")[0] == 0
+    for command in (("tables", run, "--level", "State"), ("estimate", "--from", run / "release", "--out", tmp_path / "again"),
+                    ("nmf", "summary", run)):  # fmt: skip
+        code, _, err = commands.named(command[0])(*command[1:])  # type: ignore[arg-type]
+        assert code == 2
+        assert "population groups" in err
+    for command in ("plan", "risk"):
+        assert das(command, run)[1] == das(command, given[0])[1]
+    out = commands.named("account")("verify", run)[1]
+    assert "das estimate" not in out

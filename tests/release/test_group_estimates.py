@@ -204,13 +204,13 @@ def test_the_command_writes_what_the_function_does(tmp_path: Path) -> None:
     assert sum(said["rows"].values()) == len(frame)
     assert "COUNT" not in frame.columns
     texts = pd.concat(
-        [pd.read_csv(p, dtype={"REGION_ID": str, "ITERATION_CODE": str}) for p in sorted(out.glob("*/*.csv"))]
+        [pd.read_csv(p, dtype={"REGION_ID": str, "ITERATION_CODE": str}) for p in sorted(out.glob("csv/*/*.csv"))]
     )
     assert len(texts) == len(frame)
     np.testing.assert_allclose(texts.VALUE, frame.VALUE)
     again = CliRunner().invoke(main, ["detailed", "estimate", str(made.opened.folder), "--out", str(out)])
     assert again.exit_code == 0, again.output
-    assert not list(out.glob("*/*.csv"))
+    assert not list(out.glob("csv/*/*.csv"))
 
 
 def test_another_folder_is_not_replaced(tmp_path: Path) -> None:

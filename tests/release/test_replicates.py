@@ -12,8 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 from scipy.stats import chi2
 
+import das
 from das.engine import Silent
-from das.errors import ReleaseError, UserError
+from das.errors import InputError, ReleaseError, UserError
 from das.files.release import replicates as files
 from das.files.run.run_directory import tree_digests
 from das.model.histogram import Histogram
@@ -257,3 +258,60 @@ def test_only_what_was_measured_is_drawn_again(run: Path) -> None:
         if source.queries(level):
             m = source.read(level, source.queries(level)[0], 0, spine.units(level))
             assert np.array_equal(np.isinf(m.variance), ~tree.measured(level))
+
+
+def test_intervals_that_were_altered_are_found(commands: Commands, worlds: Worlds, run: Path, tmp_path: Path) -> None:
+    copy = worlds.copy(run, tmp_path / "run")
+    there = copy / "release" / "intervals"
+    make(
+        copy / "release",
+        there,
+        AskedIntervals(2, 1, 0.9, levels=("County",)),
+        workers=1,
+        resume=False,
+        progress=Silent(),
+    )
+    assert commands.named("account")("verify", copy)[0] == 0
+    one, other = there / "P1_County.parquet", there / "P2_County.parquet"
+    for change in (
+        lambda: other.write_bytes(one.read_bytes()),
+        lambda: (there / "more.txt").write_text("x"),
+        other.unlink,
+    ):
+        before = {p: p.read_bytes() for p in there.rglob("*") if p.is_file()}
+        change()
+        for command in ("account", "area"):
+            args = ["verify", copy] if command == "account" else [copy, "--kind", "Place"]
+            code, _, err = commands.named(command)(*args)
+            assert code == 2
+            assert "manifest.json" in err
+        for p in [p for p in there.rglob("*") if p.is_file() and p not in before]:
+            p.unlink()
+        for p, data in before.items():
+            p.write_bytes(data)
+    frame = das.read_intervals(copy, "P1", "County", method="replicates")
+    assert frame["value"].equals(das.read_tables(copy, "P1", "County")["value"])
+    assert (frame["lower"] <= frame["upper"]).all()
+    with pytest.raises(ReleaseError, match="no intervals"):
+        das.read_intervals(copy, "P1", "Tract", method="replicates")
+    with pytest.raises(InputError, match="no method"):
+        das.read_intervals(copy, method="both")
+
+
+def test_a_page_has_what_is_computed(commands: Commands, run: Path, tmp_path: Path) -> None:
+    code, _, err = commands.named("area")(run, "--kind", "Place", "--statistics", "share:P0040002/P0040001",
+                                            "--statistics", "deviation:total", "--out", tmp_path / "p.html")  # fmt: skip
+    assert code == 0, err
+    assert "das intervals" in err
+    page = (tmp_path / "p.html").read_text(encoding="utf-8")
+    assert "Computed from published counts" in page
+    assert "deviation: Total" in page
+
+
+@pytest.mark.parametrize(
+    ("text", "said"), [("share:P0040002", "of 2 counts"), ("rank:P4", "is 73 counts"), ("deviation:P9", "no table")]
+)
+def test_what_cannot_be_computed(commands: Commands, run: Path, text: str, said: str) -> None:
+    code, _, err = commands.named("area")(run, "--kind", "Place", "--statistics", text)
+    assert code == 2
+    assert said in err

@@ -1,4 +1,4 @@
-"""Estimates of population groups as files: ``<REGION_TYPE>/part-<state>.parquet``, and ``.csv`` beside where it is asked for.
+"""Estimates of population groups as files: ``<REGION_TYPE>/part-<state>.parquet``; where it is asked for, the same as text in ``csv/``.
 
 A row is a cell of a group: ``REGION_ID``, ``REGION_TYPE``, ``ITERATION_CODE``, the columns of its table (``*`` in all of them is the total),
 ``VALUE``, ``STANDARD_ERROR``, ``LOWER`` and ``UPPER`` (95 %), ``TRUNCATED``: whether a threshold was near; ``COUNT``, where whole numbers are
@@ -84,7 +84,9 @@ class EstimateFile:
             writer = pq.ParquetWriter(self.path, table.schema, compression="zstd")
             self.parquet = self.stack.enter_context(writer)
             if self.csv:
-                self.text = self.stack.enter_context(pacsv.CSVWriter(self.path.with_suffix(".csv"), table.schema))
+                beside = self.path.parent.parent / "csv" / self.path.parent.name / f"{self.path.stem}.csv"
+                beside.parent.mkdir(parents=True, exist_ok=True)
+                self.text = self.stack.enter_context(pacsv.CSVWriter(beside, table.schema))
         assert self.parquet is not None
         self.parquet.write_table(table)
         if self.text is not None:

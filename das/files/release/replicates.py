@@ -18,14 +18,15 @@ from das.errors import ReleaseError
 from das.files import atomic, parquet
 from das.files import codes as texts
 from das.files.release.tables import GEOID
+from das.files.run import run_directory
 from das.model.codes import Codes
 from das.model.histogram import Histogram
 from das.model.not_private import CELL, COLUMN
 from das.model.schema import Schema
 from das.model.spine import Spine, places
 
-#: The folder, in that of intervals.
-NAME = "replicates"
+#: The folder, in that of intervals; and what says of these what they are.
+NAME, MANIFEST = "replicates", "manifest.json"
 COUNT = "count"
 _REMEDY = "take the folder away, and make the replicates again"
 
@@ -54,6 +55,18 @@ def write(path: Path, codes: Codes, schema: Schema, h: Histogram, *, private: bo
         columns[COLUMN] = texts.repeated(CELL, len(h.cell))
     with atomic.file(path) as draft:
         pq.write_table(pa.table(columns), draft, compression="zstd")
+
+
+def check(folder: Path) -> None:
+    """A folder of intervals has the files of which its manifest has the digests, and no other. Raises :class:`ReleaseError`."""
+    said = run_directory.read_json(folder / MANIFEST).get("digests")
+    if not isinstance(said, dict):
+        raise ReleaseError("intervals were begun here, and not finished", where=folder,
+                           remedy="go on with `das intervals --resume`, or take the folder away")  # fmt: skip
+    found = run_directory.tree_digests(folder)
+    for name in sorted({*said, *found}):
+        if said.get(name) != found.get(name):
+            raise ReleaseError("is not that of which manifest.json has the digest", where=folder / name, remedy=_REMEDY)
 
 
 def read(path: Path, codes: Codes, schema: Schema) -> Histogram:

@@ -290,8 +290,9 @@ def file_digests(folder: Path) -> dict[str, str]:
 
 
 def tree_digests(folder: Path) -> dict[str, str]:
-    """The same of each in it and in the folders below, by its path."""
-    return {str(p.relative_to(folder)): file_digest(p) for p in sorted(folder.rglob("*.parquet"))}
+    """SHA-256 of every file in a folder and in those below, by its path, but for a manifest that lists them."""
+    files = (p for p in sorted(folder.rglob("*")) if p.is_file() and p != folder / "manifest.json")
+    return {str(p.relative_to(folder)): file_digest(p) for p in files}
 
 
 def file_digest(path: Path) -> str:

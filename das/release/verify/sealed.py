@@ -8,9 +8,10 @@ from pathlib import Path
 from das.accounting.codec import own_digest
 from das.accounting.document import ALTERED, NAME, PAGE, Stated, Statement
 from das.errors import ReleaseError
+from das.files.release import replicates
 from das.files.release import statement as privacy_statement
 from das.files.run import run_directory
-from das.files.run.ledger import LedgerFile, digests, measured_files
+from das.files.run.ledger import INTERVALS, LedgerFile, digests, measured_files
 from das.release.seal import page, software
 from das.release.verify.place import place
 
@@ -38,6 +39,8 @@ def check_digests(release: Path, said: Stated, parts: Mapping[str, str] | None =
         raise ReleaseError(
             "is a link, and no file of the release", where=links[0], remedy=f"take it away; or {ALTERED}"
         )
+    if (release / INTERVALS).exists():
+        replicates.check(release / INTERVALS)
     found = digests(release, parts) | {NAME: own_digest(said)}
     if (release / PAGE).is_file():
         found[PAGE] = run_directory.file_digest(release / PAGE)
