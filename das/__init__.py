@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from das.arrays.opening import read_noisy
     from das.engine import Progress
     from das.estimate.estimator import Estimator
+    from das.jobs.intervals import intervals
     from das.model.budget import Plan
     from das.model.schema import Schema
     from das.model.spine import Spine
@@ -64,6 +65,7 @@ __all__ = [
     "count",
     "epsilon",
     "full_information",
+    "intervals",
     "load_spec",
     "measure",
     "read_areas",
@@ -89,6 +91,7 @@ _LATE = {
     "count": "das.arrays.counting",
     "epsilon": "das.accounting",
     "full_information": "das.arrays.estimating",
+    "intervals": "das.jobs.intervals",
     "measure": "das.arrays.measuring",
     "read_areas": "das.reading",
     "read_errors": "das.reading",

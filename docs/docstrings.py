@@ -18,7 +18,7 @@ SECTIONS: Mapping[str, Sequence[str]] = {
         "das.model.solution.Certificate", "das.arrays.result.Result",
         "das.arrays.result.LevelCounts", "das.arrays.result.LevelEstimates",
     ],
-    "Runs": ["das.load_spec", "das.run", "das.release.estimating.estimate_from", "das.jobs.sweep.sweep", "das.jobs.comparing.compare_two", "das.release.estimating.Outcome"],
+    "Runs": ["das.load_spec", "das.run", "das.release.estimating.estimate_from", "das.intervals", "das.jobs.sweep.sweep", "das.jobs.comparing.compare_two", "das.release.estimating.Outcome"],
     "Reading what a run wrote": ["das.read_nmf", "das.read_microdata", "das.read_tables", "das.read_intervals", "das.read_areas",
                                 "das.read_estimates", "das.read_errors", "das.read_noisy"],
     "Noise": ["das.noise.discrete_gaussian.sample", "das.noise.entropy.system", "das.noise.entropy.seeded"],

@@ -11,10 +11,10 @@ from das.cli.options import PATH, guarded, json_option, run_options, warn
 from das.engine.display import Live
 from das.files.run.ledger import INTERVALS
 from das.files.run.run_directory import is_private, release_of
+from das.jobs.intervals import intervals as made
 from das.model.not_private import marked
 from das.release.area_counts import COVERAGE
-from das.release.replicated import ENOUGH, SAYS, AskedIntervals
-from das.release.replicates import make
+from das.release.replicated import ENOUGH, SAYS
 from das.replicates import RULES
 
 
@@ -46,11 +46,10 @@ def intervals(
     The algorithm is run again on what was published, with fresh public noise: that costs no budget. Intervals are of
     disclosure avoidance alone.
     """
-    folder, private = release_of(release), is_private(release)
-    out = out or folder / INTERVALS
-    asked = AskedIntervals(count, seed, coverage, rule, tables, levels)
+    out, private = out or release_of(release) / INTERVALS, is_private(release)
     with Live(quiet) as progress:
-        rows = make(folder, out, asked, workers=workers, resume=resume, progress=progress)
+        rows = made(release, out, replicates=count, coverage=coverage, rule=rule, tables=tables, levels=levels, seed=seed,
+                    workers=workers, resume=resume, progress=progress)  # fmt: skip
     if as_json:
         said = {"out": str(out), "replicates": count, "coverage": coverage, "rule": rule, "seed": seed, "rows": rows}
         click.echo(json.dumps(marked(said, private)))

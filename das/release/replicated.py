@@ -25,7 +25,7 @@ from das.files.run.ledger import INTERVALS
 from das.model.histogram import Histogram
 from das.model.universe import Universe
 from das.release.post import Opened
-from das.replicates import ReplicateErrors, ReplicateInterval, interval
+from das.replicates import ReplicateErrors, ReplicateInterval, check_rule, interval
 from das.tables import Table
 
 #: Values of a table that are held at once, of each sum.
@@ -51,6 +51,12 @@ class AskedIntervals:
     rule: str = "ct"
     tables: tuple[str, ...] = ()
     levels: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.count < 2 or self.seed < 0:
+            raise UserError(f"{self.count} replicates of seed {self.seed}", where="intervals",
+                            remedy="two replicates at the least, and a seed of 0 or more")  # fmt: skip
+        check_rule(self.coverage, self.rule)
 
 
 def digest_of(release: Path) -> str:

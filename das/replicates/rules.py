@@ -60,6 +60,16 @@ class ReplicateInterval(Frozen):
     subtracted: NDArray[np.bool_]
 
 
+def check_rule(coverage: float, rule: str) -> None:
+    """Raises :class:`InputError` for no such rule, or a coverage that is none."""
+    if rule not in RULES:
+        raise InputError(f"there is no rule {rule!r}", where="rule", remedy=f"the rules are {', '.join(RULES)}")
+    if not 0 < coverage < 1:
+        raise InputError(
+            f"a coverage of {coverage}", where="coverage", remedy="give a number between 0 and 1, such as 0.9"
+        )
+
+
 def interval(
     value: NDArray[np.int64] | Floats,
     errors: ReplicateErrors,
@@ -72,12 +82,7 @@ def interval(
     Raises:
         InputError: no such rule, or a coverage that is none.
     """
-    if rule not in RULES:
-        raise InputError(f"there is no rule {rule!r}", where="rule", remedy=f"the rules are {', '.join(RULES)}")
-    if not 0 < coverage < 1:
-        raise InputError(
-            f"a coverage of {coverage}", where="coverage", remedy="give a number between 0 and 1, such as 0.9"
-        )
+    check_rule(coverage, rule)
     wide, conditional = RULES[rule]
     counts = np.issubdtype(value.dtype, np.integer)
     subtracted = np.zeros(value.shape, dtype=bool)
