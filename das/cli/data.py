@@ -63,7 +63,7 @@ def simulate(
         )
     if what == "detailed":
         with Live(quiet) as progress:
-            written = detailed.write(out, seed=seed, states=states or detailed.DEFAULT_STATES, persons=persons, share=share,
+            written = detailed.write(out, seed=seed, states=detailed.DEFAULT_STATES if states is None else states, persons=persons, share=share,
                                      product=product or "persons", given=parameters, workers=workers, progress=progress)  # fmt: skip
     elif what == "nation":
         if persons is not None:

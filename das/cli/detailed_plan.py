@@ -26,6 +26,8 @@ from das.report.privacy import bound
 
 #: At which epsilon is stated where nothing is said.
 DELTA = Fraction(1, 10**10)
+#: No margin and no group is larger; and no margin holds more seldom.
+MOST, LEAST = 10**9, 0.01
 #: What differs, by how many runs it concerns.
 CHANGES = {1: "a record added or removed", 2: "a record replaced by another"}
 
@@ -49,9 +51,9 @@ def read(folder: Path, product: str) -> Parameters:
 @click.option(
     "--error", metavar="E", help="Thresholds from which each table has this mean relative error, such as 0.02."
 )
-@click.option("--coverage", type=click.FloatRange(0, 1, min_open=True, max_open=True), default=COVERAGE, show_default=True,
+@click.option("--coverage", type=click.FloatRange(LEAST, 1, max_open=True), default=COVERAGE, show_default=True,
               help="How often a margin of error holds.")  # fmt: skip
-@click.option("--population", "people", type=click.IntRange(0), multiple=True, metavar="N",
+@click.option("--population", "people", type=click.IntRange(0, MOST), multiple=True, metavar="N",
               help="How a group of so many people comes out: which table it has, and whether it is published; may be repeated.")  # fmt: skip
 @click.option("--first", "shares", multiple=True, metavar="G",
               help="Errors at this share of the first stage, such as 0.2; may be repeated.")  # fmt: skip
@@ -72,6 +74,8 @@ def plan(
     at = DELTA if delta is None else exact_delta(delta)
     now = read(folder, product)
     wished = _margins(now, margins)
+    if not LEAST <= coverage < 1:  # such as nan
+        raise UserError(f"{coverage} is not between {LEAST} and 1", where="--coverage", remedy="give such as 0.95")
     most = None if error is None else exact_option("--error", error)
     if most is not None and most <= 0:
         raise UserError(f"{error} is not above 0", where="--error")
@@ -113,8 +117,9 @@ def _margins(parameters: Parameters, texts: Sequence[str]) -> dict[GroupLevel, i
     out: dict[GroupLevel, tuple[int, int]] = {}
     for text in texts:
         name, equals, value = text.rpartition("=")
-        if not equals or not value.strip().isdecimal():
-            raise UserError(f"{text!r} is not LEVEL=M, with a whole number M", where="--margin")
+        if not equals or not value.strip().isdecimal() or len(value.strip()) > len(str(MOST)) or not int(value) <= MOST:
+            raise UserError(f"{text[:60]!r} is not LEVEL=M, with a whole number M up to {MOST:,}", where="--margin",
+                            remedy="write such as 'USA detailed=3'")  # fmt: skip
         if key(name) not in names:
             raise UserError(f"there is no level {name!r}", where="--margin",
                             remedy=near(name, [*LEVELS.values(), *(at.name for at in sorted(known))], "levels"))  # fmt: skip

@@ -21,7 +21,20 @@ from das.model.exact import exact
 from das.model.not_private import PLANNED, WARNING
 from das.spec import RunSpec
 
-PATH = click.Path(path_type=Path)
+
+class _Path(click.Path):
+    """A path that can be written down: what a run says of itself is UTF-8."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        found = super().convert(value, param, ctx)
+        try:
+            str(found).encode()
+        except UnicodeEncodeError:
+            self.fail(f"{str(found)!r} is no text in UTF-8: name it otherwise", param, ctx)
+        return found
+
+
+PATH = _Path(path_type=Path)
 #: What the system says of a path that the user can mend.
 _PATHS = (
     errno.ENAMETOOLONG,

@@ -72,13 +72,18 @@ class Tails(Frozen):
         return float(found[min(x, len(found) - 1)])
 
 
+def drowns(mechanism: Mechanism, parameter: Fraction) -> bool:
+    """Whether noise is so wide that a plan with it means nothing."""
+    return mechanism.cost(parameter, 1) * MOST**mechanism.power < Fraction(SMALLEST)
+
+
 @lru_cache(maxsize=256)
 def _tails(mechanism: Mechanism, parameter: Fraction) -> Tails:
-    cost = float(mechanism.cost(parameter, 1))
-    last = (SMALLEST / cost) ** (1 / mechanism.power)
-    if last > MOST:
+    if drowns(mechanism, parameter):
         raise SpecError(f"noise of {mechanism.symbol} {float(parameter):.3g} drowns any count", where="planning",
                         remedy="give this level a budget that buys something, or none")  # fmt: skip
+    cost = float(mechanism.cost(parameter, 1))
+    last = (SMALLEST / cost) ** (1 / mechanism.power)
     k = np.arange(ceil(last) + 2, dtype=np.float64)
     weight = np.exp(-cost * k**mechanism.power)
     weight[-1] = 0.0

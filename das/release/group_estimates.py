@@ -24,9 +24,10 @@ from das.detailed.tree import KnownTotals
 from das.detailed.wholes import Wholes, wholes
 from das.errors import ReleaseError, UserError
 from das.files import atomic
-from das.files.detailed.estimates import SUMMARY, EstimateFile, EstimateRows, refuse_others
+from das.files.detailed.estimates import SUMMARY, EstimateFile, EstimateRows, place
 from das.model.adaptive import AdaptiveTable
 from das.model.codes import encoded
+from das.model.not_private import marked
 from das.release.group_tables import rows_of
 from das.release.groups import OpenedGroups
 
@@ -72,14 +73,14 @@ def estimate(opened: OpenedGroups, out: Path, *, integers: bool = False, csv: bo
             "estimates are of persons: a release of households has no first stage, and no measurements of groups whose totals "
             "were not published", where=opened.folder, remedy="take its tables, and its measurements with their noise",
         )  # fmt: skip
-    refuse_others(out)
+    out = place(out, opened.folder)
     rows: dict[str, int] = {}
     with atomic.folder(out) as draft:
         for run in opened.spec.parameters.runs:
             for kind, n in _RunEstimates(opened, run, draft, integers, csv).write().items():
                 rows[kind] = rows.get(kind, 0) + n
-        atomic.write_json(draft / SUMMARY, {"release": opened.spec.run.name, "private": opened.spec.run.private, "rows": rows,
-                                            "coverage": 0.95, "integers": integers})  # fmt: skip
+        said = {"release": opened.spec.run.name, "rows": rows, "coverage": 0.95, "integers": integers}
+        atomic.write_json(draft / SUMMARY, marked(said, opened.spec.run.private))
     return rows
 
 

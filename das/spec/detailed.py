@@ -18,6 +18,7 @@ from das.accounting.changes import Change
 from das.accounting.draws import Differing, DrawCounts, Moves, differing
 from das.accounting.statement import Terms
 from das.detailed.losses import by_iterations, mixtures
+from das.detailed.tails import drowns
 from das.errors import SpecError
 from das.model.adaptive import PRODUCTS, LevelPlan, Parameters
 from das.model.budget import Draw, Neighbours, Plan, UnitPath, check_covered
@@ -82,6 +83,9 @@ class DetailedSpec:
             raise SpecError(
                 f"{self.delta} is not between 0 and 1", where="delta", remedy="say 1e-10, or another small number"
             )
+        if idle := [p for p in self.plans if any(drowns(d.mechanism, d.parameter) for d in p.draws)]:
+            raise SpecError(f"the budget of {idle[0].level} is so small that its noise drowns any count: {float(idle[0].cost):.3g}",
+                            where="config.json", remedy="give this level a budget that buys something, or 0, which leaves it out")  # fmt: skip
 
     @cached_property
     def plans(self) -> tuple[LevelPlan, ...]:

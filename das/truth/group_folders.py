@@ -49,7 +49,7 @@ class GivenFolders:
     def sources(self) -> tuple[Source, ...]:
         """Every file that is read, with its digest."""
         totals = [] if self.totals is None else totals_file.files(self.totals)
-        named = [*(self.parameters / name for name in parameter_files.FILES), self.data / geography.FILE]
+        named = [*(self.parameters / name for name in parameter_files.FILES), geography.file_of(self.data)]
         return tuple(source_of(path) for path in [*named, *records.files(self.data, self.product), *totals])
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -296,3 +298,101 @@ def test_a_release_of_groups_is_told_from_others(
         assert das(command, run)[1] == das(command, given[0])[1]
     out = commands.named("account")("verify", run)[1]
     assert "das estimate" not in out
+
+
+# --- what a hostile hand did --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("definition", "budget"), [("zcdp", "1e-12"), ("puredp", "0.00001"), ("zcdp", "1e-299"), ("zcdp", "1e300")]
+)
+@pytest.mark.parametrize("command", ["check", "run"])
+def test_a_budget_that_means_nothing_is_refused_before_anything_is_drawn(
+    das: Das, given: tuple[Path, Path], tmp_path: Path, definition: str, budget: str, command: str
+) -> None:
+    path = given[0] / "config.json"
+    said = json.loads(path.read_text()) | {"privacy_defn": definition}
+    key = next(k for k, v in said.items() if k.startswith("privacy_budget_") and "fraction" not in k and v)
+    path.write_text(json.dumps(said | {key: "?"}).replace('"?"', budget))
+    refused(
+        das,
+        command,
+        *given,
+        *(["--out", tmp_path / "run"] if command == "run" else []),
+        here=tmp_path,
+        says="config.json",
+    )
+
+
+def test_records_are_not_counted_twice(das: Das, given: tuple[Path, Path], tmp_path: Path) -> None:
+    first = given[1] / "person-records.txt"
+    (given[1] / "person-records_old.txt").write_bytes(first.read_bytes())
+    refused(das, "check", *given, here=tmp_path, says="twice")
+    first.rename(given[1] / "person-records-a.txt")
+    refused(das, "check", *given, here=tmp_path, says="person-records_old.txt")
+    (given[1] / "person-records_old.txt").rename(given[1] / "person-records-b.txt")
+    refused(das, "check", *given, here=tmp_path, says="counted twice")
+    (given[1] / "person-records-b.txt").unlink()
+    (given[1] / "person-records-b.txt").symlink_to(given[1] / "person-records-a.txt")
+    refused(das, "check", *given, here=tmp_path, says="counted twice")
+
+
+def test_geography_may_be_compressed_and_is_there_once(das: Das, given: tuple[Path, Path], tmp_path: Path) -> None:
+    plain = given[1] / "GRF-C.txt"
+    packed = given[1] / "GRF-C.txt.gz"
+    packed.write_bytes(gzip.compress(plain.read_bytes()))
+    refused(das, "check", *given, here=tmp_path, says="GRF-C.txt twice")
+    plain.unlink()
+    code, out, err = das("check", *given)
+    assert (code, err) == (0, "")
+    assert "3 records" in out
+
+
+@pytest.mark.parametrize("name", ["GRF-C.txt", "config.json", "race-and-ethnicity-codes.txt"])
+def test_a_pipe_is_no_file(das: Das, given: tuple[Path, Path], name: str) -> None:
+    path = next(f / name for f in given if (f / name).exists())
+    path.unlink()
+    os.mkfifo(path)
+    code, _, err = das("check", *given)
+    assert code == 2
+    assert name in err
+    assert "no file" in err
+
+
+@pytest.mark.parametrize("options", [("--coverage", "nan"), ("--coverage", "1e-300"), ("--margin", "detailed=" + "9" * 400),
+                                     ("--margin", "detailed=" + "9" * 5000), ("--population", "9" * 400)])  # fmt: skip
+def test_options_that_no_plan_has(das: Das, given: tuple[Path, Path], options: tuple[str, str]) -> None:
+    code, _, err = das("plan", given[0], *options)
+    assert code == 2
+    assert options[0] in err
+    assert "Traceback" not in err
+
+
+def test_estimates_replace_estimates_alone(das: Das, given: tuple[Path, Path], tmp_path: Path) -> None:
+    run, out = tmp_path / "run", tmp_path / "estimates"
+    assert das("run", *given, "--out", run, "--quiet")[0] == 0
+    assert das("estimate", run, "--out", out, "--csv")[0] == 0
+    (tmp_path / "link").symlink_to(out)
+    assert das("estimate", run, "--out", tmp_path / "link")[0] == 0
+    assert (tmp_path / "link").is_symlink()
+    assert not list(out.rglob("*.csv"))
+    (out / "thesis.txt").write_text("years of work")
+    refused(das, "estimate", run, "--out", out, here=tmp_path, says="thesis.txt")
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "estimates.json").write_text("{}")
+    (tmp_path / "other" / "notes.txt").write_text("x")
+    refused(das, "estimate", run, "--out", tmp_path / "other", here=tmp_path, says="notes.txt")
+    for inside in (run / "release" / "estimates", run / "confidential" / "e", run):
+        refused(das, "estimate", run, "--out", inside, here=tmp_path, says="beside it")
+    refused(das, "estimate", run, "--out", out / "thesis.txt" / "x", here=tmp_path, says="no folder")
+
+
+def test_a_name_that_is_no_text(commands: Commands, das: Das, given: tuple[Path, Path], tmp_path: Path) -> None:
+    code, _, err = das("run", *given, "--out", os.fsdecode(bytes(tmp_path) + b"/o\xff"))
+    assert code == 2
+    assert "UTF-8" in err
+    code, _, err = commands.named("data")(
+        "simulate", "detailed", "--out", tmp_path / "x", "--seed", 1, "--share", "nan"
+    )
+    assert code == 2
+    assert "--share" in err

@@ -215,7 +215,7 @@ def test_the_command_writes_what_the_function_does(tmp_path: Path) -> None:
 
 def test_another_folder_is_not_replaced(tmp_path: Path) -> None:
     made = world(tmp_path, np.random.default_rng(3), 0.5)
-    with pytest.raises(UserError, match="not a folder of estimates"):
+    with pytest.raises(UserError, match="would be lost"):
         estimate(made.opened, made.opened.folder)
 
 

@@ -140,7 +140,13 @@ class Reading:
     def _read_names(self) -> None:
         """The columns, if they are as expected."""
         with _opened(self.path) as stream:
-            first = stream.readline(1 << 20).decode("utf-8-sig", "replace")
+            raw = stream.readline(1 << 20)
+        if not raw.strip() or b"\0" in raw:
+            self.faults.add(
+                self.path.name, None if not raw.strip() else 1, "is not UTF-8" if raw.strip() else "is empty"
+            )
+            return
+        first = raw.decode("utf-8-sig", "replace")
         names = [n.strip() for n in first.split(DELIMITER)]
         wrong = list(misnamed(names, [f.name for f in self.fields], others=self.others))
         for what in wrong:
@@ -219,6 +225,8 @@ class Reading:
 
 
 def _opened(path: Path) -> Any:
+    if path.exists() and not path.is_file() and not path.is_dir():
+        raise OSError("it is no file")
     return gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb")
 
 

@@ -29,6 +29,8 @@ OF_THE_US = frozenset(s.fips for s in STATES) - {"72"}
 RUNS: Mapping[str, str] = {run: f"run_{run}" for run in REGIONS}
 #: No count reaches more.
 LARGEST_THRESHOLD = 10**12
+#: More protects nobody; and no stage has less of a budget.
+LARGEST_BUDGET, LEAST_SHARE = 10**9, Fraction(1, 10**6)
 
 OfLevels = dict[GroupLevel, Any]
 
@@ -150,7 +152,11 @@ def _settings(given: _Said) -> Settings:
     first, chance = Fraction(0), Fraction(0)
     if product.staged:
         key = f"privacy_budget_{product.letter}_stage_1_fraction"
-        first = given.number(key, "a number between 0 and 1, both excluded", lambda n: 0 < n < 1)
+        first = given.number(
+            key,
+            f"a number between 0 and 1, {float(LEAST_SHARE)} from either at least",
+            lambda n: LEAST_SHARE <= n <= 1 - LEAST_SHARE,
+        )
         if "zero_suppression_chance" in given.values:
             chance = given.number("zero_suppression_chance", "a number from 0 to below 1", lambda n: 0 <= n < 1)
     runs = tuple(run for run, key in RUNS.items() if given.switch(key))
@@ -176,7 +182,10 @@ def _settings(given: _Said) -> Settings:
 
 def _budgets(given: _Said, table: AdaptiveTable) -> OfLevels:
     keys = {at: budget_key(given.product, table, at) for run in REGIONS for at in GroupLevel.of_run(run)}
-    return {at: given.number(key, "a number of 0 or more", lambda n: n >= 0) for at, key in keys.items()}
+    return {
+        at: given.number(key, f"a number from 0 to {LARGEST_BUDGET:,}", lambda n: 0 <= n <= LARGEST_BUDGET)
+        for at, key in keys.items()
+    }
 
 
 def _check_spent(given: _Said, budgets: Mapping[str, OfLevels], runs: tuple[str, ...]) -> None:

@@ -78,6 +78,8 @@ def misnamed(names: Sequence[str], expected: Sequence[str], *, others: bool = Fa
 def text(path: Path, faults: Faults) -> str | None:
     """All of a file; ``None`` where it is not there, or no UTF-8."""
     try:
+        if path.exists() and not path.is_file() and not path.is_dir():
+            raise OSError("it is no file")
         raw = path.read_bytes()
     except OSError as error:
         faults.add(path.name, None, f"is not there, or cannot be read ({error.strerror or error})")

@@ -7,6 +7,7 @@ asked for. Rows of a seeded run have one column more (:mod:`das.model.not_privat
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -29,6 +30,8 @@ NUMBERS = ("VALUE", "STANDARD_ERROR", "LOWER", "UPPER")
 FLAG, COUNT = "TRUNCATED", "COUNT"
 #: Says that a folder is one of estimates.
 SUMMARY = "estimates.json"
+#: Files of such a folder.
+_OWN = re.compile(r"estimates\.json|[A-Z-]+/part-\d{5}\.parquet|csv/[A-Z-]+/part-\d{5}\.csv")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -94,15 +97,27 @@ class EstimateFile:
         self.rows += len(rows)
 
 
-def refuse_others(folder: Path) -> None:
-    """What is replaced are estimates alone.
+def place(folder: Path, release: Path) -> Path:
+    """Where estimates of a release are written: the ``folder``, whatever it is called. What is replaced there are estimates alone.
 
     Raises:
-        UserError: there is something else.
+        UserError: there is something else, or the folder is in the run.
     """
-    if folder.exists() and (not folder.is_dir() or (any(folder.iterdir()) and not (folder / SUMMARY).is_file())):
+    out, run = folder.resolve(), release.resolve()
+    run = run.parent if (run.parent / "confidential").exists() else run
+    if out == run or run in out.parents:
+        raise UserError(f"is in {run}, which is complete", where=folder, remedy="choose an --out beside it")
+    for above in out.parents:
+        if above.exists() and not above.is_dir():
+            raise UserError(f"cannot be made: {above} is no folder", where=folder, remedy="choose another --out")
+    if out.exists() and not out.is_dir():
+        raise UserError("is a file", where=folder, remedy="choose another --out")
+    there = [p.relative_to(out).as_posix() for p in sorted(out.rglob("*")) if not p.is_dir()] if out.exists() else []
+    odd = [name for name in there if not _OWN.fullmatch(name)]
+    if odd or (there and SUMMARY not in there):
         raise UserError(
-            "this is not a folder of estimates, and it would be replaced",
+            f"has {[*odd, *there][0]}, which would be lost",
             where=folder,
             remedy="name another folder, or empty this one",
         )
+    return out

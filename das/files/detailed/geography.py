@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from das.errors import InputError
 from das.files.detailed.columns import Field, Reading, digits, written
 from das.files.detailed.faults import Faults
 from das.model.adaptive import Parameters
@@ -30,6 +31,14 @@ REMEDY = "mend these lines, or what config.json says of states and runs, and rea
 Signed = NDArray[np.signedinteger[Any]]
 
 
+def file_of(folder: Path) -> Path:
+    """It may be compressed. Raises :class:`InputError` where there are two."""
+    plain, packed = folder / FILE, folder / f"{FILE}.gz"
+    if plain.exists() and packed.exists():
+        raise InputError(f"has {FILE} twice, plain and compressed", where=folder, remedy="take one of the two away")
+    return packed if packed.exists() else plain
+
+
 def regions(folder: Path, parameters: Parameters) -> Regions:
     """The blocks of the states of each run, and the regions that they are in, of the types of that run.
 
@@ -41,7 +50,7 @@ def regions(folder: Path, parameters: Parameters) -> Regions:
     parts: list[tuple[Signed, ...]] = [
         tuple(np.zeros(0, dtype=kind) for kind in (np.int64, np.int32, np.int16, np.int64))
     ]
-    with Reading(folder / FILE, columns, faults, others=True) as file:
+    with Reading(file_of(folder), columns, faults, others=True) as file:
         for lines in file.batches():
             of, here = lines.values, wanted[lines.values["TABBLKST"]]
             parts.append(tuple(c[here] for c in (block_numbers(of), of["PLACEFP"], of["AIANNHCE"], lines.record)))

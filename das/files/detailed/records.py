@@ -6,6 +6,8 @@ that is in no run is passed over; one in a block that the geography does not hav
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -89,6 +91,18 @@ def every(paths: Iterable[Path], parameters: Parameters, regions: Regions) -> It
     faults.refuse(given[0].parent, REMEDY)
 
 
+def _refuse_copies(paths: Sequence[Path]) -> None:
+    """Records that are there twice would be counted twice. Raises :class:`InputError`."""
+    known: dict[tuple[int, str], Path] = {}
+    sizes = Counter(p.stat().st_size for p in paths)
+    for p in paths:
+        if sizes[size := p.stat().st_size] > 1 and size:
+            first = known.setdefault((size, source_of(p).sha256), p)
+            if first is not p:
+                raise InputError(f"is the same as {first.name}: its records would be counted twice", where=p,
+                                 remedy="take one of the two away")  # fmt: skip
+
+
 def files(folder: Path, product: Product) -> tuple[Path, ...]:
     """``person-records.txt``, or in its place several files whose names begin so, or all in a folder ``person-records``: say, one of each
     state. Any may be compressed. Raises :class:`InputError` where there is none, or two of these."""
@@ -101,6 +115,12 @@ def files(folder: Path, product: Product) -> tuple[Path, ...]:
         names = ", ".join(str(p.relative_to(folder)) for paths in found for p in paths[:2])
         raise InputError(f"has the same records twice, it seems: {names}", where=folder,
                          remedy=f"keep {stem}.txt, or several files {stem}-*.txt, or a folder {stem}")  # fmt: skip
+    form = re.compile(rf"{stem}(-.*)?\.txt(\.gz)?")
+    if odd := [p.name for p in forms[0] if not form.fullmatch(p.name)]:
+        raise InputError(f"has a file {odd[0]}, which may be records and is not named so", where=folder,
+                         remedy=f"name it {stem}-*.txt if it is to be read, and otherwise take it away")  # fmt: skip
+    for paths in found:
+        _refuse_copies(paths)
     if not found:
         raise InputError(f"has no file {stem}.txt", where=folder,
                          remedy=f"name the folder that holds it; files of each state are {stem}-*.txt, or are in a folder "

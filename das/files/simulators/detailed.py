@@ -99,7 +99,9 @@ def _shares(states: Sequence[State], persons: int | None, share: float | None) -
     whole = np.array([int(state_totals(s).persons.sum()) for s in states])
     if persons is not None and share is not None:
         raise InputError("persons and a share of them are given", where="--share", remedy="give one of the two")
-    wanted = persons if persons is not None else round(share * int(whole.sum())) if share else DEFAULT_PERSONS
+    if share is not None and not 0 < share <= 1:
+        raise InputError(f"a share of {share}", where="--share", remedy="give more than 0, and at most 1")
+    wanted = persons if persons is not None else DEFAULT_PERSONS if share is None else round(share * int(whole.sum()))
     least = LEAST_PERSONS * len(states)
     if not least <= wanted <= whole.sum():
         raise InputError(f"{wanted:,} persons in {len(states)} states", where="--persons",
