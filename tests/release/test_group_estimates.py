@@ -215,8 +215,12 @@ def test_the_command_writes_what_the_function_does(tmp_path: Path) -> None:
 
 def test_another_folder_is_not_replaced(tmp_path: Path) -> None:
     made = world(tmp_path, np.random.default_rng(3), 0.5)
-    with pytest.raises(UserError, match="would be lost"):
+    with pytest.raises(UserError, match="is complete"):
         estimate(made.opened, made.opened.folder)
+    (tmp_path / "letters").mkdir()
+    (tmp_path / "letters" / "one.txt").write_text("dear")
+    with pytest.raises(UserError, match="would be lost"):
+        estimate(made.opened, tmp_path / "letters")
 
 
 def test_a_part_that_is_lost_is_told(tmp_path: Path) -> None:
@@ -229,9 +233,8 @@ def test_a_part_that_is_lost_is_told(tmp_path: Path) -> None:
 
 def test_households_are_refused(tmp_path: Path) -> None:
     made = world(tmp_path, np.random.default_rng(3), 0.5)
-    spec = made.opened.spec
-    homes = replace(
-        made.opened, spec=replace(spec, parameters=replace(spec.parameters, product=PRODUCTS["households"]))
-    )
+    spec, product = made.opened.spec, PRODUCTS["households"]
+    parameters = replace(spec.parameters, product=product, budgets={t.name: {} for t in product.tables})
+    homes = replace(made.opened, spec=replace(spec, parameters=parameters))
     with pytest.raises(UserError, match="estimates are of persons"):
         estimate(homes, tmp_path / "out")
