@@ -42,6 +42,7 @@ CALLS = {
     "sweep": ["CONFIG", "--rho", "1", "--out", "NEW/sweep", "--quiet"],
     "tables": ["RUN", "--level", "State", "--table", "P1"],
     "area": ["RUN", "--kind", "Place"],
+    "intervals": ["RUN", "--replicates", "2", "--level", "State", "--out", "NEW/intervals", "--quiet"],
     "nmf summary": ["RUN"],
     "nmf show": ["RUN", "--level", "State", "--query", "total"],
     "nmf verify": ["RUN"],
