@@ -110,7 +110,9 @@ def _found(
         held += measure(prepared.measured[u.name][level], level, u.name, u.schema, tree, u.plan, seeded(seed * 100 + len(held)),
                         ledger)  # fmt: skip
     area, unit = np.nonzero(member)
-    return estimates(Measurements.of(held), tree.spine, bounds(spec, prepared), u.schema, columns, area, unit, len(member))
+    return estimates(
+        Measurements.of(held), tree.spine, bounds(spec, prepared), u.schema, columns, area, unit, len(member)
+    )
 
 
 # --- time ----------------------------------------------------------------------------------------------------

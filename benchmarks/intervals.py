@@ -80,12 +80,19 @@ def _coverage(figures: Figures, data: Path, folder: Path, method: str, given: ar
                     continue  # one release shows it
                 work = partial(_replicate, release, 1000 * seed, scale)
                 _tally(run, list(in_order(pool, work, range(1, given.replicates + 1))), given.rule, into)
-    told: dict[str, Any] = {"method": method, "rule": given.rule, "releases": given.releases, "replicates": given.replicates}
+    told: dict[str, Any] = {
+        "method": method,
+        "rule": given.rule,
+        "releases": given.releases,
+        "replicates": given.replicates,
+    }
     for level in LEVELS:
         _report(figures, right[level], level, told)
         classes = [(short[level].held[0, j], short[level].size[0, j]) for j in range(1, len(SIZES))]
         least = min((held / size for held, size in classes if size >= CELLS), default=float("nan"))
-        figures(f"{level}: least coverage of seven tenths of the noise", float(least), "share", at_most=FOUND_OUT, **told)
+        figures(
+            f"{level}: least coverage of seven tenths of the noise", float(least), "share", at_most=FOUND_OUT, **told
+        )
 
 
 def _empty() -> Tallies:
@@ -134,7 +141,9 @@ def _seconds(figures: Figures, data: Path, folder: Path, replicates: int, worker
         run = folder / method
         spec = das.load_spec(CONFIG, ["run.seed=1", f"estimation.method={method}", "output.report=false"])
         pipeline.run(spec, run, paths=[data], engine=EngineChoice(workers=workers))
-        found = measured(["intervals", str(run), "--replicates", str(replicates)], folder / f"of-{method}", workers=workers)
+        found = measured(
+            ["intervals", str(run), "--replicates", str(replicates)], folder / f"of-{method}", workers=workers
+        )
         bar = MINUTES if method == "topdown" else None
         figures(f"{method}: {replicates} replicates, all tables and levels", found.seconds / 60, "min", at_most=bar,
                 cpu_seconds=found.cpu, workers=workers)  # fmt: skip
