@@ -30,6 +30,8 @@ def _checked(rho: Rational, delta: Rational) -> tuple[float, float]:
     if not 0 < delta < 1:
         raise ValueError(f"delta is {delta}, not between 0 and 1")
     d = Fraction(delta)
+    if d > Fraction(1, 2):  # the difference of two logarithms would be rounding error near 1
+        return float(rho), -log1p(-float(1 - d))
     return float(rho), log(d.denominator) - log(d.numerator)
 
 
@@ -55,7 +57,7 @@ def tight(rho: Rational, delta: Rational) -> float:
 
     most = sqrt(log_inverse / r)
     beta = _zero(lambda b: b * b * r + log1p(b) - log_inverse, most * 1e-12, most)  # alpha - 1
-    return max(0.0, (1 + beta) * r + (log_inverse - (1 + beta) * log1p(1 / beta) - log(beta)) / beta)
+    return max(0.0, (1 + beta) * r + (log_inverse - (1 + beta) * log1p(beta)) / beta + log(beta))
 
 
 def no_more(rho: Rational, delta: Rational) -> float:

@@ -28,7 +28,7 @@ from das.replicates.rules import RULES
 Floats = NDArray[np.float64]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class AreaFunction:
     """A ``function`` of one or two counts by area; ``each`` says whether of each area, or of all together."""
 

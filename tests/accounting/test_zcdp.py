@@ -114,3 +114,26 @@ def test_what_makes_no_sense_is_refused(convert, rho, delta, named: str) -> None
 def test_implied_epsilon() -> None:
     assert implied(Fraction(1, 32)) == 0.25  # 1940: the pure epsilon whose rho is 1/32
     assert implied(PERSONS) == pytest.approx(2.26107, abs=1e-5)
+
+
+@pytest.mark.parametrize("rho", [Fraction(1, 10**6), Fraction(1, 7), Fraction(3), Fraction(50), Fraction(2000)])
+@pytest.mark.parametrize(
+    "delta", [Fraction(1, 10**300), Fraction(1, 10**10), Fraction(1, 3), Fraction(3, 4), 1 - Fraction(1, 10**11)]
+)
+def test_the_minimum_is_one(rho: Fraction, delta: Fraction) -> None:
+    """Against the formula in 60 digits: no order is better than the one that was found, to twelve digits, also where delta is near 1."""
+    with mpmath.workdps(60):
+        r, left = (
+            mpmath.mpf(rho.numerator) / rho.denominator,
+            mpmath.log(delta.denominator) - mpmath.log(delta.numerator),
+        )
+
+        def bound(beta: mpmath.mpf) -> mpmath.mpf:
+            return (1 + beta) * r + (left - (1 + beta) * mpmath.log1p(1 / beta) - mpmath.log(beta)) / beta
+
+        beta = mpmath.findroot(
+            lambda b: b * b * r + mpmath.log1p(b) - left, (left / (1 + left), mpmath.sqrt(left / r)), solver="anderson"
+        )
+        least = max(mpmath.mpf(0), bound(beta))
+        assert all(bound(beta * (1 + s)) >= bound(beta) for s in (mpmath.mpf("1e-3"), mpmath.mpf("-1e-3")))
+        assert abs(tight(rho, delta) - least) <= mpmath.mpf("1e-12") * max(least, r)

@@ -20,9 +20,10 @@ from das.files.run.board import Board
 from das.files.run.ledger import LedgerFile
 from das.files.run.run_directory import RunDirectory, file_digest
 from das.jobs.tasks import do
+from das.noise import answers
 from das.release import by_shard, estimating, verify
 from das.truth import by_shard as truth_by_shard
-from das.truth import measure, prepared
+from das.truth import prepared
 from tests.end_to_end.test_cut import results
 from tests.worlds import ROOT, Worlds
 
@@ -152,10 +153,10 @@ def test_noise_that_differs_between_two_attempts_stops_the_run(
     """Whoever was told so, and however often it is resumed."""
     with pytest.raises(HandedOver):
         go(worlds, tmp_path, engine=OTHERS)
-    tasks, real = Board(tmp_path).tasks("measure"), measure._noise
+    tasks, real = Board(tmp_path).tasks("measure"), answers._noise
     for task in tasks:
         do(tmp_path, "measure", task.partition)
-    monkeypatch.setattr(measure, "_noise", lambda *args: real(*args) + 1)
+    monkeypatch.setattr(answers, "_noise", lambda *args: real(*args) + 1)
     with pytest.raises(PrivacyError, match="PrivacyError in a task that sees the truth"):
         do(tmp_path, "measure", tasks[1].partition)
     monkeypatch.undo()

@@ -36,7 +36,8 @@ LOSSES = 5  # of a forgetful source
 SERVER = """
 import json, os, signal, sys, time
 from pathlib import Path
-from das.truth import measure, measuring, preparation
+from das.noise import answers
+from das.truth import measuring, preparation
 from das import pipeline, spec
 from das.accounting import guarantee
 from das.accounting.worst import Found
@@ -52,7 +53,7 @@ pipeline.prepare = lambda *_, **__: prepared
 guarantee.worst_epsilon = lambda found, _: Found(0.0, 0.0, (0,) * len(found))  # epsilon has its own tests; here it is what was drawn that counts
 privacy._curve = lambda _: ""  # nor is it what a page shows, or how good the counts are
 pipeline.assess = lambda spec, *_: {u.name: [] for u in spec.universes}
-real_draw, real_noise, real_mark, now, log, nap = measuring.draw, measure._noise, entropy._Keyed.mark, ["", ""], [None], [0.0]
+real_draw, real_noise, real_mark, now, log, nap = measuring.draw, answers._noise, entropy._Keyed.mark, ["", ""], [None], [0.0]
 
 def drawn(truth, level, universe, *rest):
     now[0] = universe
@@ -68,7 +69,7 @@ def noise(draw, size, entropy):
     time.sleep(nap[0])
     return real_noise(draw, size, entropy)
 
-measuring.draw, measure._noise, entropy._Keyed.mark = drawn, noise, mark
+measuring.draw, answers._noise, entropy._Keyed.mark = drawn, noise, mark
 print("ready", flush=True)
 for line in sys.stdin:
     order = json.loads(line)

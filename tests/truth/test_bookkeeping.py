@@ -25,9 +25,9 @@ from das.model.confidential import Confidential
 from das.model.histogram import Histogram
 from das.model.measured_spine import MeasuredSpine
 from das.model.ways import Ways
-from das.noise import entropy
+from das.noise import answers, entropy
 from das.stages import Stages
-from das.truth import measure, measuring
+from das.truth import measuring
 from das.truth.bookkeeping import Books, source_of
 from das.truth.measuring import begin, digests_of, measure_part, noise_of, planned
 from das.truth.preparation import Prepared, prepare
@@ -198,9 +198,9 @@ def test_a_part_that_is_measured_twice_is_one_draw(prepared: Prepared, run: RunD
 def test_a_sampler_that_is_not_the_same_each_time_stops_the_run(
     prepared: Prepared, run: RunDirectory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    open_books, real, calls = books(run, prepared), measure._noise, count()
+    open_books, real, calls = books(run, prepared), answers._noise, count()
     open_books.acknowledge([part(run, prepared, "Block")])
-    monkeypatch.setattr(measure, "_noise", lambda *a: real(*a) + (next(calls) == 0))
+    monkeypatch.setattr(answers, "_noise", lambda *a: real(*a) + (next(calls) == 0))
     with pytest.raises(PrivacyError, match="persons at Block, part 0, was measured twice, and has other files"):
         open_books.acknowledge([part(run, prepared, "Block")])
 
@@ -388,7 +388,7 @@ def test_noise_that_is_forgotten_is_drawn_once_in_an_attempt_whoever_repeats_the
 
     first, files = drawn(), told(run)
     with monkeypatch.context() as patch:
-        patch.setattr(measure, "_noise", lambda *_: pytest.fail("noise was drawn"))
+        patch.setattr(answers, "_noise", lambda *_: pytest.fail("noise was drawn"))
         with pytest.raises(PrivacyError, match=r"(?s)persons at US, part 0: it may have been drawn.*--accept-spent"):
             drawn()
     assert told(run) == files
