@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,15 +67,7 @@ def digest_of(release: Path) -> str:
 
 def replicates_of(opened: Opened, u: Universe) -> Iterator[Histogram]:
     """The replicates that a release has, in order: those of which its intervals are; none where it has none, or not yet."""
-    out = opened.folder / INTERVALS
-    if not (out / replicates.MANIFEST).is_file():
-        return
-    said = run_directory.read_json(out / replicates.MANIFEST)
-    if said.get("release") != digest_of(opened.folder):
-        raise ReleaseError(
-            "these replicates are of another release", where=out, remedy="take the folder away, and make them again"
-        )
-    replicates.check(out)
+    out, said = opened.folder / INTERVALS, _said(opened)
     codes = replicates.codes_of(opened.spine, opened.spine.levels[-1])
     for n in range(1, 1 + int(said.get("replicates", 0))):
         yield replicates.read(replicates.path_of(out, u.kind.folder, n), codes, u.schema)
@@ -84,11 +77,26 @@ def intervals_of(opened: Opened) -> Iterator[tuple[Universe, Table, str, tuple[N
     """Of each table and level of which the release has intervals: published values and the ends of their intervals,
     ``(units, columns)`` each."""
     out = opened.folder / INTERVALS
-    if not (out / replicates.MANIFEST).is_file():
+    if not _said(opened):
         return
     for u, table, level in chosen_of(opened, AskedIntervals(2, 0, 0.9)):
         if (path := out / file_of(table, level)).is_file():
             yield u, table, level, interval_rows.read(path, table, replicates.codes_of(opened.spine, level))
+
+
+def _said(opened: Opened) -> dict[str, Any]:
+    """What the manifest of the intervals of a release says; nothing where it has none. Raises :class:`ReleaseError` where they are
+    another release's, or altered."""
+    out = opened.folder / INTERVALS
+    if not (out / replicates.MANIFEST).is_file():
+        return {}
+    said = run_directory.read_json(out / replicates.MANIFEST)
+    if said.get("release") != digest_of(opened.folder):
+        raise ReleaseError(
+            "these replicates are of another release", where=out, remedy="take the folder away, and make them again"
+        )
+    replicates.check(out)
+    return said
 
 
 def file_of(table: Table, level: str) -> str:

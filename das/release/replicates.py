@@ -104,14 +104,18 @@ def published(release: Opened) -> dict[str, Histogram]:
     }
 
 
+def plans_of(release: Opened) -> dict[str, Plan]:
+    """What was measured, by universe. Raises :class:`UserError` for measurements of another publisher."""
+    return {u.name: u.plan for u in release.run.universes}
+
+
 def replicate(release: Opened, counts: Mapping[str, Histogram], number: int, seed: int) -> dict[str, Histogram]:
     """The replicate ``number`` of published ``counts``: what the algorithm publishes of the lowest level if they are the truth.
 
     Raises:
         UserError: measurements of another publisher, whose budget nobody states.
     """
-    plans = {u.name: u.plan for u in release.run.universes}
-    out = {}
+    plans, out = plans_of(release), {}
     for u in release.after.universes:
         tree = release.tree(u)
         levels = tree.of_published(counts[u.name]).upward(tree.spine)
@@ -135,9 +139,9 @@ def make(
     opened = open_release(release)
     chosen = chosen_of(opened, asked)
     said = {"release": digest_of(release), "seed": asked.seed, "version": __version__}
-    _begin(out, said, resume, opened.after.private)
-    opened.run  # noqa: B018 - refused before anything is made
+    plans_of(opened)  # what cannot be made is refused before anything is written
     counts = published(opened)
+    _begin(out, said, resume, opened.after.private)
     for u in opened.after.universes:
         first = replicates.path_of(out, u.kind.folder, 0)
         if not first.exists():
@@ -148,7 +152,7 @@ def make(
     progress.stage("replicates", asked.count)
     progress.advance(asked.count - len(left))
     with executor(min(workers, max(len(left), 1))) as pool:
-        for _ in in_order(pool, partial(_made, release, out, asked.seed), left, ahead=2 * workers):
+        for _ in in_order(pool, partial(_made, release, digest_of(release), out, asked.seed), left, ahead=2 * workers):
             progress.advance()
     rows = write_intervals(opened, out, asked, chosen, progress)
     listed = {"replicates": asked.count, "coverage": asked.coverage, "rule": asked.rule, "says": SAYS, "rows": rows}
@@ -172,9 +176,9 @@ def _begin(out: Path, said: Mapping[str, Any], resume: bool, private: bool) -> N
     atomic.write_json(manifest, marked(said, private))
 
 
-def _made(release: Path, out: Path, seed: int, number: int) -> None:
+def _made(release: Path, digest: str, out: Path, seed: int, number: int) -> None:
     """One replicate, by whatever process."""
-    opened, counts = _opened(release)
+    opened, counts = _opened(release, digest)
     found = replicate(opened, counts, number, seed)
     codes = replicates.codes_of(opened.spine, opened.spine.levels[-1])
     for u in opened.after.universes:
@@ -183,6 +187,8 @@ def _made(release: Path, out: Path, seed: int, number: int) -> None:
 
 
 @lru_cache(maxsize=1)
-def _opened(release: Path) -> tuple[Opened, dict[str, Histogram]]:
+def _opened(release: Path, digest: str) -> tuple[Opened, dict[str, Histogram]]:
+    """What lies at a path may be another release the next time: it is known by its ``digest``."""
+    del digest
     opened = open_release(release)
     return opened, published(opened)

@@ -244,6 +244,22 @@ def test_replicates_of_another_release_are_refused(worlds: Worlds, run: Path, ma
     opened = open_release(other / "release")
     with pytest.raises(ReleaseError, match="another release"):
         list(replicates_of(opened, opened.after.persons))
+    with pytest.raises(ReleaseError, match="another release"):
+        list(intervals_of(opened))
+
+
+def test_another_release_at_the_same_path_is_another(worlds: Worlds, run: Path, tmp_path: Path) -> None:
+    """One process makes intervals of both, one after the other."""
+    there, digests = tmp_path / "run", []
+    for source in (run, worlds.run("run.seed=2", data="one thousand")):
+        shutil.rmtree(there, ignore_errors=True)
+        worlds.copy(source, there)
+        asked = AskedIntervals(2, 5, 0.9, tables=("P1",), levels=("County",))
+        make(there / "release", tmp_path / source.name, asked, workers=1, resume=False, progress=Silent())
+        make(source / "release", tmp_path / f"{source.name} again", asked, workers=2, resume=False, progress=Silent())
+        digests.append(tree_digests(tmp_path / source.name))
+        assert digests[-1] == tree_digests(tmp_path / f"{source.name} again")
+    assert digests[0] != digests[1]
 
 
 def test_only_what_was_measured_is_drawn_again(run: Path) -> None:
