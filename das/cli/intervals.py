@@ -14,8 +14,7 @@ from das.files.run.run_directory import is_private, release_of
 from das.jobs.intervals import intervals as made
 from das.model.not_private import marked
 from das.release.area_counts import COVERAGE
-from das.release.replicated import ENOUGH, SAYS
-from das.replicates import RULES
+from das.release.replicated import COUNT_RULES, ENOUGH, says
 
 
 @click.command()
@@ -24,8 +23,8 @@ from das.replicates import RULES
               help="25 do for counts; shares, extremes and simultaneous intervals want 50.")  # fmt: skip
 @click.option("--coverage", type=click.FloatRange(0, 1, min_open=True, max_open=True), default=COVERAGE, show_default=True,
               help="How often an interval holds the true count.")  # fmt: skip
-@click.option("--rule", type=click.Choice(list(RULES)), default="ct", show_default=True,
-              help="How replicates become an interval; ct is the Bureau's.")  # fmt: skip
+@click.option("--rule", type=click.Choice(COUNT_RULES), default="ct", show_default=True,
+              help="How replicates become an interval; ct is the Bureau's, pratt holds by true value as well.")  # fmt: skip
 @click.option("--table", "tables", multiple=True, metavar="NAME", help="Of this table alone, such as P1; repeatable.")
 @click.option(
     "--level", "levels", multiple=True, metavar="NAME", help="Of this level alone, such as Tract; repeatable."
@@ -58,5 +57,5 @@ def intervals(
     for name, n in rows.items():
         click.echo(f"  {name}: {n:,} intervals")
     click.echo(f"written: {out}")
-    for line in SAYS:
+    for line in says(rule):
         click.echo(f"  {line}")

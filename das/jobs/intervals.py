@@ -32,7 +32,7 @@ def intervals(
     with fresh noise that is public. Writes ``intervals/`` of the release, or the folder ``out``; returns how many rows each
     file has. :func:`das.read_intervals` reads them.
 
-    ``rule`` makes intervals of replicates (``"ct"``, the Bureau's, ``"t"``, ``"z"``, ``"cz"``); of ``tables`` and ``levels`` that
+    ``rule`` makes intervals of replicates (``"ct"``, the Bureau's, ``"t"``, ``"z"``, ``"cz"``; ``"pratt"`` holds by true value as well); of ``tables`` and ``levels`` that
     are named, or of all. It reads the release alone, and costs no budget.
 
     With several ``workers`` a script calls it under ``if __name__ == "__main__":``.

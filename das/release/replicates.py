@@ -34,7 +34,7 @@ from das.noise.answers import noisy_answers
 from das.noise.label import ChunkLabel
 from das.noise.samplers import VERSION
 from das.release.post import Opened, estimate, on_published, open_release
-from das.release.replicated import SAYS, AskedIntervals, chosen_of, digest_of, write_intervals
+from das.release.replicated import AskedIntervals, chosen_of, digest_of, says, write_intervals
 from das.version import __version__
 
 #: Values of one chunk of noise, about; of each level no more than two are held.
@@ -155,7 +155,13 @@ def make(
         for _ in in_order(pool, partial(_made, release, digest_of(release), out, asked.seed), left, ahead=2 * workers):
             progress.advance()
     rows = write_intervals(opened, out, asked, chosen, progress)
-    listed = {"replicates": asked.count, "coverage": asked.coverage, "rule": asked.rule, "says": SAYS, "rows": rows}
+    listed = {
+        "replicates": asked.count,
+        "coverage": asked.coverage,
+        "rule": asked.rule,
+        "says": says(asked.rule),
+        "rows": rows,
+    }
     files = run_directory.tree_digests(out)
     atomic.write_json(out / replicates.MANIFEST, marked(said | listed | {"digests": files}, opened.after.private))
     return rows

@@ -22,7 +22,7 @@ Source: Ashmead, Hawes, Pritts, Zhuravlev, Keller (2024), sections 3 to 5.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from statistics import NormalDist
 
@@ -60,10 +60,10 @@ class ReplicateInterval(Frozen):
     subtracted: NDArray[np.bool_]
 
 
-def check_rule(coverage: float, rule: str) -> None:
-    """Raises :class:`InputError` for no such rule, or a coverage that is none."""
-    if rule not in RULES:
-        raise InputError(f"there is no rule {rule!r}", where="rule", remedy=f"the rules are {', '.join(RULES)}")
+def check_rule(coverage: float, rule: str, rules: Collection[str] = RULES) -> None:
+    """Raises :class:`InputError` for a rule that is none of ``rules``, or a coverage that is none."""
+    if rule not in rules:
+        raise InputError(f"there is no rule {rule!r}", where="rule", remedy=f"the rules are {', '.join(rules)}")
     if not 0 < coverage < 1:
         raise InputError(
             f"a coverage of {coverage}", where="coverage", remedy="give a number between 0 and 1, such as 0.9"

@@ -22,7 +22,7 @@ from das.model.measured_spine import MeasuredSpine
 from das.model.ways import Ways
 from das.release import replicates
 from das.release.post import Opened, open_release
-from das.release.replicated import AskedIntervals, intervals_of, replicates_of
+from das.release.replicated import BY_TRUTH, AskedIntervals, intervals_of, replicates_of
 from das.release.replicates import Redrawn, make, published
 from das.replicates import ReplicateErrors, interval
 from das.tables import of as tables_of
@@ -185,6 +185,36 @@ def test_without_noise_there_is_no_width(worlds: Worlds, tmp_path: Path) -> None
         rows = pq.read_table(path).to_pandas()
         assert (rows["upper"] == rows["lower"]).all()
         assert (rows["upper"] == rows["value"]).all()
+
+
+def test_by_true_value_intervals_are_those_of_the_rule_or_wider(run: Path, made: Path, tmp_path: Path) -> None:
+    """Of the same replicates. What is exact, and zeros where no facility is, stay as they are."""
+    out = Path(shutil.copytree(made, tmp_path / "intervals"))
+    make(run / "release", out, AskedIntervals(3, 5, 0.9, BY_TRUTH), workers=1, resume=True, progress=Silent())
+    wider = 0
+    for table, level in (("P1", "Block"), ("P4", "Tract"), ("P5", "Block"), ("H1", "Block")):
+        rule, found = (
+            pd.read_parquet(folder / f"{table}_{level}.parquet").set_index(["GEOID", "variable"])
+            for folder in (made, out)
+        )
+        both = found.join(rule.add_suffix(" of the rule"), how="left").fillna(
+            {"lower of the rule": 0, "upper of the rule": 0}
+        )
+        assert set(rule.index) <= set(found.index)
+        assert (both["lower"] <= both["lower of the rule"]).all()
+        assert (both["upper"] >= both["upper of the rule"]).all()
+        assert (both["lower"] <= both["value"]).all()
+        assert (both["moe"] >= (both["upper"] - both["lower"]) / 2 - 1).all()
+        wider += int((both["upper"] > both["upper of the rule"]).sum())
+    test_what_is_exact_has_no_width(out)
+    opened = open_release(run / "release")
+    persons, codes = opened.after.persons, codes_at(opened, "Block")
+    bounds, quarters = opened.published_bounds(persons)["Block"].dense(), persons.schema.level_of("hhgq")
+    (p5,) = (t for t in tables_of(persons) if t.name == "P5")
+    nobody = codes[(bounds.upper[:, np.unique(bounds.group[quarters > 0])] == 0).all(axis=1)]
+    assert len(nobody) > 10
+    assert not pd.read_parquet(out / f"{p5.name}_Block.parquet")["GEOID"].isin(nobody).any()
+    assert wider > 20
 
 
 # --- the command -------------------------------------------------------------------------------------------------

@@ -339,7 +339,7 @@ def test_totals_of_households_decide_their_sizes(homes: Path, tmp_path: Path) ->
         ('"privacy_budget_p_level_2_usa": 0.25', '"privacy_budget_p_level_2_usa": 0.2'),
         ('"privacy_budget_p_stage_1_fraction": 0.1', '"privacy_budget_p_stage_1_fraction": 0.2'),
         ('"max_race_codes": 8', '"max_race_codes": 7'),
-        ('"(USA, 2)": [2,', '"(USA, 2)": [-99999,'),
+        (": [2,", ": [-99999,"),  # of every level, for some noisy count of some group is below 2
         ('"run_pr": true', '"run_pr": false'),
         ('"privacy_defn": "zcdp"', '"privacy_defn": "puredp"'),
     ],
@@ -348,7 +348,7 @@ def test_other_parameters_are_another_plan(copied: Path, old: str, new: str) -> 
     path = copied / "parameters" / "config.json"
     text = path.read_text(encoding="utf-8")
     assert old in text
-    path.write_text(text.replace(old, new, 1), encoding="utf-8")
+    path.write_text(text.replace(old, new), encoding="utf-8")
     refused(copied)
     resealed(copied)
     refused(copied)

@@ -84,7 +84,7 @@ def keep(folder: Path, names: Collection[str]) -> None:
 
 
 def _rows(table: Table, part: IntervalRows, private: bool) -> pa.Table:
-    unit, column = np.nonzero((part.value > 0) | (part.spread.second > 0))
+    unit, column = np.nonzero(part.interval.upper > 0)
     at, s = (unit, column), part.spread
     said = {
         GEOID: texts.column(part.codes[unit]),
