@@ -7,7 +7,7 @@ Reading them needs no noise. Like ``das.release.post``, nothing here can see the
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,11 +19,14 @@ from das import tables
 from das.accounting.document import NAME as STATEMENT
 from das.engine import Progress
 from das.errors import ReleaseError, UserError
+from das.files import atomic
 from das.files.release import interval_rows, replicates
 from das.files.release.interval_rows import IntervalRows
 from das.files.run import run_directory
 from das.files.run.ledger import INTERVALS
 from das.model.histogram import Histogram
+from das.model.not_private import marked
+from das.model.spine import Spine
 from das.model.universe import Universe
 from das.release.post import Opened
 from das.replicates import ReplicateErrors, ReplicateInterval, check_rule, interval
@@ -60,6 +63,25 @@ class AskedIntervals:
         check_rule(self.coverage, self.rule)
 
 
+#: Published values of a table and the ends of their intervals, ``(units, columns)`` each.
+Ends = tuple[NDArray[np.int64], ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Tabulated:
+    """What intervals are of: tables of the counts of some universes, of the places of a tree. ``says`` must stand beside them."""
+
+    spine: Spine
+    tables: tuple[tuple[Universe, Table], ...]
+    private: bool
+    says: tuple[str, ...] = SAYS
+
+    @staticmethod
+    def of(opened: Opened) -> Tabulated:
+        every = tuple((u, t) for u in opened.after.universes for t in tables.of(u, opened.assigned(u.name)))
+        return Tabulated(opened.spine, every, opened.after.private)
+
+
 def digest_of(release: Path) -> str:
     """What tells the release from any other."""
     return run_directory.file_digest(release / STATEMENT)
@@ -73,15 +95,18 @@ def replicates_of(opened: Opened, u: Universe) -> Iterator[Histogram]:
         yield replicates.read(replicates.path_of(out, u.kind.folder, n), codes, u.schema)
 
 
-def intervals_of(opened: Opened) -> Iterator[tuple[Universe, Table, str, tuple[NDArray[np.int64], ...]]]:
-    """Of each table and level of which the release has intervals: published values and the ends of their intervals,
-    ``(units, columns)`` each."""
-    out = opened.folder / INTERVALS
-    if not _said(opened):
-        return
-    for u, table, level in chosen_of(opened, AskedIntervals(2, 0, 0.9)):
-        if (path := out / file_of(table, level)).is_file():
-            yield u, table, level, interval_rows.read(path, table, replicates.codes_of(opened.spine, level))
+def intervals_of(opened: Opened) -> Iterator[tuple[Universe, Table, str, Ends]]:
+    """Of each table and level of which the release has intervals: these."""
+    if _said(opened):
+        yield from intervals_in(opened.folder / INTERVALS, Tabulated.of(opened))
+
+
+def intervals_in(out: Path, of: Tabulated) -> Iterator[tuple[Universe, Table, str, Ends]]:
+    """The same of a folder that has them."""
+    for u, table in of.tables:
+        for level in of.spine.levels:
+            if (path := out / file_of(table, level)).is_file():
+                yield u, table, level, interval_rows.read(path, table, replicates.codes_of(of.spine, level))
 
 
 def _said(opened: Opened) -> dict[str, Any]:
@@ -106,12 +131,13 @@ def file_of(table: Table, level: str) -> str:
 # --- intervals -----------------------------------------------------------------------------------------------
 
 
-def chosen_of(opened: Opened, asked: AskedIntervals) -> list[tuple[Universe, Table, str]]:
-    """Of each table and level that is asked for."""
-    every = [(u, t) for u in opened.after.universes for t in tables.of(u, opened.assigned(u.name))]
+def chosen_of(
+    every: Sequence[tuple[Universe, Table]], levels: Sequence[str], asked: AskedIntervals
+) -> list[tuple[Universe, Table, str]]:
+    """Of each table and level that is asked for, of those that there are."""
     for name, known, what in (
         (asked.tables, [t.name for _, t in every], "tables"),
-        (asked.levels, opened.spine.levels, "levels"),
+        (asked.levels, levels, "levels"),
     ):
         if lost := [n for n in name if n not in known]:
             raise UserError(
@@ -120,37 +146,54 @@ def chosen_of(opened: Opened, asked: AskedIntervals) -> list[tuple[Universe, Tab
                 remedy=f"the {what} are {', '.join(known)}",
             )
     return [(u, t, level) for u, t in every if not asked.tables or t.name in asked.tables
-            for level in opened.spine.levels if not asked.levels or level in asked.levels]  # fmt: skip
+            for level in levels if not asked.levels or level in asked.levels]  # fmt: skip
+
+
+def begin(out: Path, said: Mapping[str, Any], resume: bool, private: bool) -> None:
+    """The manifest says from the first what the folder is of. Raises :class:`UserError` where it is of something else."""
+    manifest = out / replicates.MANIFEST
+    if manifest.is_file():
+        before = run_directory.read_json(manifest)
+        if other := [key for key, value in said.items() if before.get(key) != value]:
+            raise UserError(f"has intervals of another {other[0]}: {before.get(other[0])}", where=out,
+                            remedy="take the folder away, or name another --out")  # fmt: skip
+        if not resume and "rows" not in before:
+            raise UserError("was begun, and not finished", where=out, remedy="go on with --resume, or take it away")
+        return
+    run_directory.refuse_full(out)
+    atomic.write_json(manifest, marked(said, private))
 
 
 def write_intervals(
-    opened: Opened, out: Path, asked: AskedIntervals, chosen: Sequence[tuple[Universe, Table, str]], progress: Progress
+    of: Tabulated, out: Path, said: Mapping[str, Any], asked: AskedIntervals, progress: Progress
 ) -> dict[str, int]:
+    """Intervals from the replicates in a folder that was begun with ``said``; its manifest then has all digests. Returns the rows of
+    each file."""
     rows: dict[str, int] = {}
+    chosen = chosen_of(of.tables, of.spine.levels, asked)
     progress.stage("intervals", len(chosen))
-    spine = opened.spine
-    codes = replicates.codes_of(spine, spine.levels[-1])
-    for u in opened.after.universes:
-        of_u = [(table, level) for other, table, level in chosen if other is u]
-        if not of_u:
-            continue
+    codes = replicates.codes_of(of.spine, of.spine.levels[-1])
+    for u in {u.name: u for u, _, _ in chosen}.values():
         paths = [replicates.path_of(out, u.kind.folder, n) for n in range(asked.count + 1)]
-        found = [replicates.read(path, codes, u.schema).upward(spine) for path in paths]
-        for table, level in of_u:
+        found = [replicates.read(path, codes, u.schema).upward(of.spine) for path in paths]
+        for table, level in ((table, level) for other, table, level in chosen if other.name == u.name):
             name = file_of(table, level)
-            parts = _parts(opened, table, level, [levels[level] for levels in found], asked)
-            rows[name] = interval_rows.write(out / name, table, parts, private=opened.after.private)
+            parts = _parts(of.spine, table, level, [levels[level] for levels in found], asked)
+            rows[name] = interval_rows.write(out / name, table, parts, private=of.private)
             progress.advance()
     interval_rows.keep(out, rows)  # others are of other replicates, or of another coverage
+    listed = {"replicates": asked.count, "coverage": asked.coverage, "rule": asked.rule, "says": of.says, "rows": rows}
+    files = {"digests": run_directory.tree_digests(out)}
+    atomic.write_json(out / replicates.MANIFEST, marked(dict(said) | listed | files, of.private))
     return rows
 
 
 def _parts(
-    opened: Opened, table: Table, level: str, found: Sequence[Histogram], asked: AskedIntervals
+    spine: Spine, table: Table, level: str, found: Sequence[Histogram], asked: AskedIntervals
 ) -> Iterator[IntervalRows]:
     """Some units at a time: of the release, the first of ``found``, and its replicates."""
-    codes = replicates.codes_of(opened.spine, level)
-    for start, stop in opened.spine.batches(level, len(table.columns), BATCH):
+    codes = replicates.codes_of(spine, level)
+    for start, stop in spine.batches(level, len(table.columns), BATCH):
         value = table.values(found[0].rows(start, stop))
         first, second = np.zeros_like(value), np.zeros_like(value)
         for h in found[1:]:

@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 from das.errors import ReleaseError
 from das.files import atomic, parquet
 from das.files import codes as texts
+from das.files.release import cut
 from das.files.release.tables import GEOID
 from das.files.run import run_directory
 from das.model.codes import Codes
@@ -27,6 +28,8 @@ from das.model.spine import Spine, places
 
 #: The folder, in that of intervals; and what says of these what they are.
 NAME, MANIFEST = "replicates", "manifest.json"
+#: Of replicates without a release: their places.
+SPINE = f"{NAME}/spine.parquet"
 COUNT = "count"
 _REMEDY = "take the folder away, and make the replicates again"
 
@@ -67,6 +70,12 @@ def check(folder: Path) -> None:
     for name in sorted({*said, *found}):
         if said.get(name) != found.get(name):
             raise ReleaseError("is not that of which manifest.json has the digest", where=folder / name, remedy=_REMEDY)
+
+
+def units(path: Path) -> Codes:
+    """The units in which somebody is, in order."""
+    found = [cut.same(rows[GEOID])[0] for rows in parquet.batches(path, [GEOID], size=1 << 20)]
+    return np.unique(np.concatenate([np.zeros(0, dtype="S1"), *found]))
 
 
 def read(path: Path, codes: Codes, schema: Schema) -> Histogram:
