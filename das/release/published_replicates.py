@@ -39,7 +39,8 @@ from das.model.schema import PL94
 from das.model.spine import Spine
 from das.model.states import state_names
 from das.model.universe import Universe
-from das.release.replicated import SAYS, AskedIntervals, Tabulated, begin, chosen_of, write_intervals
+from das.release.interval_writing import write_intervals
+from das.release.replicated import SAYS, AskedIntervals, Tabulated, begin, chosen_of
 from das.version import __version__
 
 #: Levels of which the files say the units, root first: the root is all that is in them.

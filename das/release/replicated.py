@@ -17,11 +17,9 @@ from numpy.typing import NDArray
 
 from das import tables
 from das.accounting.document import NAME as STATEMENT
-from das.engine import Progress
 from das.errors import ReleaseError, UserError
 from das.files import atomic
 from das.files.release import interval_rows, replicates
-from das.files.release.interval_rows import IntervalRows
 from das.files.run import run_directory
 from das.files.run.ledger import INTERVALS
 from das.model.histogram import Histogram
@@ -29,11 +27,9 @@ from das.model.not_private import marked
 from das.model.spine import Spine
 from das.model.universe import Universe
 from das.release.post import Opened
-from das.replicates import ReplicateErrors, ReplicateInterval, check_rule, interval
+from das.replicates import check_rule
 from das.tables import Table
 
-#: Values of a table that are held at once, of each sum.
-BATCH = 1 << 22
 #: Replicates that do for shares, extremes and intervals of many areas at once.
 ENOUGH = 50
 #: What must stand beside intervals.
@@ -162,44 +158,3 @@ def begin(out: Path, said: Mapping[str, Any], resume: bool, private: bool) -> No
         return
     run_directory.refuse_full(out)
     atomic.write_json(manifest, marked(said, private))
-
-
-def write_intervals(
-    of: Tabulated, out: Path, said: Mapping[str, Any], asked: AskedIntervals, progress: Progress
-) -> dict[str, int]:
-    """Intervals from the replicates in a folder that was begun with ``said``; its manifest then has all digests. Returns the rows of
-    each file."""
-    rows: dict[str, int] = {}
-    chosen = chosen_of(of.tables, of.spine.levels, asked)
-    progress.stage("intervals", len(chosen))
-    codes = replicates.codes_of(of.spine, of.spine.levels[-1])
-    for u in {u.name: u for u, _, _ in chosen}.values():
-        paths = [replicates.path_of(out, u.kind.folder, n) for n in range(asked.count + 1)]
-        found = [replicates.read(path, codes, u.schema).upward(of.spine) for path in paths]
-        for table, level in ((table, level) for other, table, level in chosen if other.name == u.name):
-            name = file_of(table, level)
-            parts = _parts(of.spine, table, level, [levels[level] for levels in found], asked)
-            rows[name] = interval_rows.write(out / name, table, parts, private=of.private)
-            progress.advance()
-    interval_rows.keep(out, rows)  # others are of other replicates, or of another coverage
-    listed = {"replicates": asked.count, "coverage": asked.coverage, "rule": asked.rule, "says": of.says, "rows": rows}
-    files = {"digests": run_directory.tree_digests(out)}
-    atomic.write_json(out / replicates.MANIFEST, marked(dict(said) | listed | files, of.private))
-    return rows
-
-
-def _parts(
-    spine: Spine, table: Table, level: str, found: Sequence[Histogram], asked: AskedIntervals
-) -> Iterator[IntervalRows]:
-    """Some units at a time: of the release, the first of ``found``, and its replicates."""
-    codes = replicates.codes_of(spine, level)
-    for start, stop in spine.batches(level, len(table.columns), BATCH):
-        value = table.values(found[0].rows(start, stop))
-        first, second = np.zeros_like(value), np.zeros_like(value)
-        for h in found[1:]:
-            d = table.values(h.rows(start, stop)) - value
-            first += d
-            second += d * d
-        spread = ReplicateErrors(len(found) - 1, first, second)
-        made: ReplicateInterval = interval(value, spread, asked.coverage, asked.rule)
-        yield IntervalRows(codes[start:stop], value, spread, made)

@@ -28,8 +28,9 @@ from das.noise import entropy
 from das.noise.answers import noisy_answers
 from das.noise.label import ChunkLabel
 from das.noise.samplers import VERSION
+from das.release.interval_writing import write_intervals
 from das.release.post import Opened, estimate, on_published, open_release
-from das.release.replicated import AskedIntervals, Tabulated, begin, chosen_of, digest_of, write_intervals
+from das.release.replicated import AskedIntervals, Tabulated, begin, chosen_of, digest_of
 from das.version import __version__
 
 #: Values of one chunk of noise, about; of each level no more than two are held.

@@ -10,11 +10,16 @@ import random
 import shutil
 import zipfile
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow.parquet as pq
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy.stats import t as student
 
 import das
@@ -27,10 +32,13 @@ from das.files.run.run_directory import tree_digests
 from das.model.labels import NOT_COUNTED
 from das.model.not_private import COLUMN
 from das.model.schema import PL94
-from das.release import published_replicates, replicates
+from das.model.spine import Spine
+from das.release import interval_writing, published_replicates, replicates
+from das.release.interval_writing import parts_of
 from das.release.post import open_release
-from das.release.replicated import AskedIntervals
+from das.release.replicated import AskedIntervals, Tabulated
 from tests.commands import Commands
+from tests.strategies import spines
 from tests.worlds import Worlds
 
 SHARED = Path(os.environ.get("DAS_SHARED_DATA", Path(__file__).parents[3] / "shared" / "data"))
@@ -144,6 +152,56 @@ def test_a_block_is_there_if_any_file_has_somebody_in_it(whole: Path, frames: li
     assert len(nobody) == len(alone[0])
     assert (nobody["lower"] == 0).all()
     assert (nobody["upper"] > 0).all()
+
+
+@pytest.mark.parametrize("part", [1, 20, 100, 5 * 24, 1000])
+def test_a_tree_in_parts_gives_the_same(
+    folder: Path, whole: Path, tmp_path: Path, part: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Cut at blocks, where a part is one of them; at tracts, at counties, at states; and not at all. Files are read by row groups."""
+    monkeypatch.setattr(interval_writing, "PART", part)
+    monkeypatch.setattr(files, "GROUP", 50)
+    spine = open_spine(whole)
+    depth, slices = parts_of(spine, max(1, part // 5))
+    assert (depth == 0) == (part == 1000)
+    assert depth == 0 or len(slices) > 1
+    out = made(folder, tmp_path / "out")
+    assert pq.ParquetFile(files.path_of(out, "persons", 1)).num_row_groups > 5
+    assert len(list(out.glob("*.parquet"))) == 30
+    for path in out.glob("*.parquet"):
+        pd.testing.assert_frame_equal(pd.read_parquet(path), pd.read_parquet(whole / path.name))
+
+
+def open_spine(out: Path) -> Spine:
+    of = published_replicates.open_intervals(out)
+    assert of is not None
+    return of.spine
+
+
+@given(tree=spines(), most=st.integers(1, 30))
+def test_parts_are_all_of_a_level_and_no_larger_than_asked(tree: Spine, most: int) -> None:
+    depth, slices = parts_of(tree, most)
+    level, lowest = tree.levels[depth], tree.levels[-1]
+    assert [start for start, _ in slices] == [0, *(stop for _, stop in slices[:-1])]
+    assert slices[-1][1] == tree.units(level)
+    home = tree.up(lowest, level)
+    sizes = [int(((home >= start) & (home < stop)).sum()) for start, stop in slices]
+    assert max(sizes) <= most or level == lowest
+    assert all(a + b > most for a, b in pairwise(sizes))
+    if depth:
+        assert np.bincount(tree.up(lowest, tree.levels[depth - 1])).max() > most
+
+
+def test_a_file_of_other_units_is_found_in_parts(
+    folder: Path, whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(interval_writing, "PART", 100)
+    spine = open_spine(whole)
+    fewer = spine.restricted("Block", np.arange(1, spine.units("Block")))
+    out = Path(shutil.copytree(whole, tmp_path / "out"))
+    of = replace(Tabulated(spine, published_replicates._TABLES, True), spine=fewer)
+    with pytest.raises(ReleaseError, match="does not have"):
+        interval_writing.write_intervals(of, out, {}, AskedIntervals(4, 0, 0.9), Silent())
 
 
 def exported(release: Path, intervals: Path, to: Path, number: int, mark: str = "") -> None:
