@@ -20,6 +20,7 @@ from das.files.release import spine as spine_file
 from das.files.release import table_export
 from das.files.release import tables as published_tables
 from das.files.release.estimates import EstimateReader, folder_of
+from das.files.release.interval_rows import ENDS
 from das.files.run import errors_csv
 from das.files.run.run_directory import RunDirectory, is_private, read_text
 from das.model.area_rows import NUMBERS as AREA_NUMBERS
@@ -36,7 +37,7 @@ from das.release import area_counts, dictionary, published_replicates
 from das.release.area_counts import COVERAGE
 from das.release.intervals import Intervals
 from das.release.post import Opened, open_release
-from das.release.replicated import Tabulated, intervals_in, intervals_of
+from das.release.replicated import Tabulated, intervals_folder, intervals_in
 from das.spec import of_release
 from das.tables import Table
 from das.tables import of as tables_of
@@ -124,8 +125,7 @@ def read_intervals(
 
     From the ``"measurements"``, at 95 %: ``low`` and ``high``, missing where nothing determines it. Such an interval is not cut off at
     zero, and one of a single number is of what is known exactly. From ``"replicates"``, of a release to which `das intervals` has added
-    them, or of a folder that it wrote from replicates of another publisher, at the coverage that it was given: ``lower`` and ``upper`` of
-    the published ``value``.
+    them, or of a folder that it wrote from replicates of another publisher: ``lower`` and ``upper`` of ``value``, at its coverage.
     """
     if method not in ("measurements", "replicates"):
         raise InputError(
@@ -145,22 +145,15 @@ def read_intervals(
 
 
 def _replicated(path: Path, table: str | None, level: str | None) -> pd.DataFrame:
-    if (of := published_replicates.open_intervals(path)) is not None:
-        there = intervals_in(path, of)
-    else:
-        of, there = Tabulated.of(release := opened(path)), intervals_of(release)
-    wanted = None if table is None else named(table, [t.name for _, t in of.tables], "table", path)
-    at = None if level is None else named(level, list(of.spine.levels), "level", path)
-    parts = [
-        _long(
-            of, here, lv, of.spine.codes[of.spine.index(lv)], dict(zip(("value", "lower", "upper"), ends, strict=True))
-        )
-        for _, here, lv, ends in there
-        if wanted in (None, here.name) and at in (None, lv)
-    ]
+    out: Path | None = path
+    if (of := published_replicates.open_intervals(path)) is None:
+        of, out = Tabulated.of(release := opened(path)), intervals_folder(release)
+    names = [] if table is None else [named(table, [t.name for _, t in of.tables], "table", path)]
+    levels = [] if level is None else [named(level, list(of.spine.levels), "level", path)]
+    parts = [_long(of, here, at, of.spine.codes[of.spine.index(at)], dict(zip(ENDS, ends, strict=True)))
+             for _, here, at, ends in intervals_in(out, of, of.chosen(names, levels))]  # fmt: skip
     if not parts:
-        raise ReleaseError("there are no intervals from replicates of such a table", where=path,
-                           remedy="`das intervals` makes them")  # fmt: skip
+        raise ReleaseError("there are no intervals from replicates", where=path, remedy="`das intervals` makes them")
     return pd.concat(parts, ignore_index=True)
 
 

@@ -27,7 +27,7 @@ from das.model.histogram import Histogram
 from das.model.not_private import marked
 from das.model.spine import Spine
 from das.model.universe import Universe
-from das.release.replicated import AskedIntervals, Tabulated, chosen_of, file_of
+from das.release.replicated import AskedIntervals, Tabulated, file_of
 from das.replicates import ReplicateErrors, ReplicateInterval, interval
 from das.tables import Table
 
@@ -98,7 +98,7 @@ def write_intervals(
 ) -> dict[str, int]:
     """From the replicates in a folder that was begun with ``said``; its manifest then has all digests. Returns the rows of each
     file."""
-    chosen = chosen_of(of.tables, of.spine.levels, asked)
+    chosen = of.chosen(asked.tables, asked.levels)
     depth, slices = parts_of(of.spine, max(1, PART // (asked.count + 1)))
     progress.stage("intervals", sum(len(slices) if of.spine.index(lv) >= depth else 1 for _, _, lv in chosen))
     with ExitStack() as stack:

@@ -69,7 +69,7 @@ def make(
         InputError: a line that is none of such a file.
         UserError: ``out`` has something else in it, or intervals of other files; no such table or level.
     """
-    chosen_of(_TABLES, LEVELS, asked)
+    chosen_of(_TABLES, LEVELS, asked.tables, asked.levels)  # before anything is read
     private = not any(COLUMN in ppmf_persons.header(m).names for files in found for m in files)
     said = _said(found, progress)
     begin(out, said, resume, private)

@@ -59,6 +59,8 @@ class AskedIntervals:
         check_rule(self.coverage, self.rule)
 
 
+#: A table of a universe, at a level.
+Chosen = tuple[Universe, Table, str]
 #: Published values of a table and the ends of their intervals, ``(units, columns)`` each.
 Ends = tuple[NDArray[np.int64], ...]
 
@@ -77,6 +79,10 @@ class Tabulated:
         every = tuple((u, t) for u in opened.after.universes for t in tables.of(u, opened.assigned(u.name)))
         return Tabulated(opened.spine, every, opened.after.private)
 
+    def chosen(self, names: Sequence[str] = (), levels: Sequence[str] = ()) -> list[Chosen]:
+        """:func:`chosen_of` these."""
+        return chosen_of(self.tables, self.spine.levels, names, levels)
+
 
 def digest_of(release: Path) -> str:
     """What tells the release from any other."""
@@ -93,16 +99,22 @@ def replicates_of(opened: Opened, u: Universe) -> Iterator[Histogram]:
 
 def intervals_of(opened: Opened) -> Iterator[tuple[Universe, Table, str, Ends]]:
     """Of each table and level of which the release has intervals: these."""
-    if _said(opened):
-        yield from intervals_in(opened.folder / INTERVALS, Tabulated.of(opened))
+    of = Tabulated.of(opened)
+    yield from intervals_in(intervals_folder(opened), of, of.chosen())
 
 
-def intervals_in(out: Path, of: Tabulated) -> Iterator[tuple[Universe, Table, str, Ends]]:
-    """The same of a folder that has them."""
-    for u, table in of.tables:
-        for level in of.spine.levels:
-            if (path := out / file_of(table, level)).is_file():
-                yield u, table, level, interval_rows.read(path, table, replicates.codes_of(of.spine, level))
+def intervals_folder(opened: Opened) -> Path | None:
+    """The folder of the intervals of a release, which are its own, and as they were made; none where it has none."""
+    return opened.folder / INTERVALS if _said(opened) else None
+
+
+def intervals_in(
+    out: Path | None, of: Tabulated, chosen: Sequence[Chosen]
+) -> Iterator[tuple[Universe, Table, str, Ends]]:
+    """Those of the chosen tables and levels that a folder has."""
+    for u, table, level in chosen:
+        if out is not None and (path := out / file_of(table, level)).is_file():
+            yield u, table, level, interval_rows.read(path, table, replicates.codes_of(of.spine, level))
 
 
 def _said(opened: Opened) -> dict[str, Any]:
@@ -128,21 +140,18 @@ def file_of(table: Table, level: str) -> str:
 
 
 def chosen_of(
-    every: Sequence[tuple[Universe, Table]], levels: Sequence[str], asked: AskedIntervals
-) -> list[tuple[Universe, Table, str]]:
-    """Of each table and level that is asked for, of those that there are."""
-    for name, known, what in (
-        (asked.tables, [t.name for _, t in every], "tables"),
-        (asked.levels, levels, "levels"),
-    ):
+    every: Sequence[tuple[Universe, Table]], there: Sequence[str], names: Sequence[str], levels: Sequence[str]
+) -> list[Chosen]:
+    """Of each table and level that is asked for, of those that there are; of all, where none is named."""
+    for name, known, what in ((names, [t.name for _, t in every], "tables"), (levels, there, "levels")):
         if lost := [n for n in name if n not in known]:
             raise UserError(
                 f"there is no {lost[0]!r}",
                 where=f"--{what.removesuffix('s')}",
                 remedy=f"the {what} are {', '.join(known)}",
             )
-    return [(u, t, level) for u, t in every if not asked.tables or t.name in asked.tables
-            for level in levels if not asked.levels or level in asked.levels]  # fmt: skip
+    return [(u, t, level) for u, t in every if not names or t.name in names
+            for level in there if not levels or level in levels]  # fmt: skip
 
 
 def begin(out: Path, said: Mapping[str, Any], resume: bool, private: bool) -> None:

@@ -30,7 +30,7 @@ from das.noise.label import ChunkLabel
 from das.noise.samplers import VERSION
 from das.release.interval_writing import write_intervals
 from das.release.post import Opened, estimate, on_published, open_release
-from das.release.replicated import AskedIntervals, Tabulated, begin, chosen_of, digest_of
+from das.release.replicated import AskedIntervals, Tabulated, begin, digest_of
 from das.version import __version__
 
 #: Values of one chunk of noise, about; of each level no more than two are held.
@@ -134,7 +134,7 @@ def make(
     """
     opened = open_release(release)
     of = Tabulated.of(opened)
-    chosen_of(of.tables, of.spine.levels, asked)
+    of.chosen(asked.tables, asked.levels)
     said = {"release": digest_of(release), "seed": asked.seed, "version": __version__}
     plans_of(opened)  # what cannot be made is refused before anything is written
     counts = published(opened)
