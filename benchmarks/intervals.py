@@ -28,7 +28,8 @@ from das.engine.choice import EngineChoice
 from das.evaluate.coverage import BY, FIRST, SIZES, CoverageTally
 from das.model.histogram import Histogram
 from das.release.post import open_release
-from das.release.replicated import BY_TRUTH, COUNT_RULES, ReplicatedCounts, replicates_of
+from das.release.replicated import BY_TRUTH, COUNT_RULES, replicates_of
+from das.release.replicated_counts import ReplicatedCounts
 from das.release.replicates import published, replicate
 from das.spec import METHODS
 from das.tables import of as tables_of
@@ -139,13 +140,10 @@ def _tally(run: Path, drawn: Sequence[dict[str, Histogram]], into: dict[str, Tal
         for table in tables_of(u):
             for level in LEVELS:
                 true = table.values(truth[u.name][level].open("intervals are held against it"))
-                counted = ReplicatedCounts(opened.spine, table, level, levels, bounds[level])
+                counted = ReplicatedCounts.of(opened.spine, table, level, levels, bounds[level])
                 for rule, tallies in into.items():
-                    rows = list(counted.intervals(0.9, rule))
-                    value, lower, upper = (
-                        np.concatenate(x)
-                        for x in zip(*((r.value, r.interval.lower, r.interval.upper) for r in rows), strict=True)
-                    )
+                    value, lower, upper = (np.concatenate(x) for x in zip(*(
+                        (value, made.lower, made.upper) for _, value, _, made in counted.intervals(0.9, rule)), strict=True))  # fmt: skip
                     tallies[level].add(true, value, lower.astype(np.int64), upper.astype(np.int64))
 
 

@@ -32,7 +32,7 @@ from das.files.run.run_directory import RunDirectory
 from das.files.run.staged import opened as opened_engine
 from das.model.error_rows import ErrorRow
 from das.model.not_private import marked
-from das.model.records import Source
+from das.model.source import Source
 from das.release.estimating import Made, Outcome, certificates_json, post_process, post_process_cut
 from das.release.post import open_part, open_release
 from das.report import ByPlace, by_place, html

@@ -20,6 +20,7 @@ from das.files.release import spine as spine_file
 from das.files.release import table_export
 from das.files.release import tables as published_tables
 from das.files.release.estimates import EstimateReader, folder_of
+from das.files.release.interval_rows import ENDS
 from das.files.run import errors_csv
 from das.files.run.run_directory import RunDirectory, is_private, read_text
 from das.model.area_rows import NUMBERS as AREA_NUMBERS
@@ -32,11 +33,11 @@ from das.model.schema import Schema
 from das.model.spelling import named, product
 from das.model.spine import Spine
 from das.model.universe import Universe
-from das.release import area_counts, dictionary
+from das.release import area_counts, dictionary, published_replicates
 from das.release.area_counts import COVERAGE
 from das.release.intervals import Intervals
 from das.release.post import Opened, open_release
-from das.release.replicated import intervals_of
+from das.release.replicated import Tabulated, intervals_folder, intervals_in
 from das.spec import of_release
 from das.tables import Table
 from das.tables import of as tables_of
@@ -113,7 +114,7 @@ def read_tables(path: Path | str, table: str | None = None, level: str | None = 
     parts = []
     for here, _, at in _chosen(release, table, level):
         rows = published_tables.read(release.folder / "tables" / f"{here.name}_{at}.csv")
-        parts.append(_long(release, here, at, rows.codes, {"value": rows.values}))
+        parts.append(_long(Tabulated.of(release), here, at, rows.codes, {"value": rows.values}))
     return pd.concat(parts, ignore_index=True)
 
 
@@ -124,35 +125,35 @@ def read_intervals(
 
     From the ``"measurements"``, at 95 %: ``low`` and ``high``, missing where nothing determines it. Such an interval is not cut off at
     zero, and one of a single number is of what is known exactly. From ``"replicates"``, of a release to which `das intervals` has added
-    them, at the coverage that it was given: ``lower`` and ``upper`` of the published ``value``.
+    them, or of a folder that it wrote from replicates of another publisher: ``lower`` and ``upper`` of ``value``, at its coverage.
     """
     if method not in ("measurements", "replicates"):
         raise InputError(
             f"there is no method {method!r}", where="read_intervals", remedy="say 'measurements' or 'replicates'"
         )
-    release = opened(path)
     if method == "replicates":
-        return _replicated(release, table, level)
+        return _replicated(Path(path), table, level)
+    release = opened(path)
     parts = []
     for here, universe, at in _chosen(release, table, level):
         rows = published_tables.read(release.folder / "tables" / f"{here.name}_{at}.csv")
         middle, margin = Intervals(release, universe).read(at, here.masks)
         ends = {n: pd.arrays.IntegerArray((middle + s * margin).ravel(), (margin < 0).ravel())
                 for n, s in (("low", -1), ("high", 1))}  # fmt: skip
-        parts.append(_long(release, here, at, rows.codes, {"value": rows.values} | ends))
+        parts.append(_long(Tabulated.of(release), here, at, rows.codes, {"value": rows.values} | ends))
     return pd.concat(parts, ignore_index=True)
 
 
-def _replicated(release: Opened, table: str | None, level: str | None) -> pd.DataFrame:
-    wanted = {(t.name, at) for t, _, at in _chosen(release, table, level)}
-    parts = [
-        _long(release, here, at, release.spine.codes[release.spine.index(at)],
-              dict(zip(("value", "lower", "upper"), ends, strict=True)))
-        for _, here, at, ends in intervals_of(release) if (here.name, at) in wanted
-    ]  # fmt: skip
+def _replicated(path: Path, table: str | None, level: str | None) -> pd.DataFrame:
+    out: Path | None = path
+    if (of := published_replicates.open_intervals(path)) is None:
+        of, out = Tabulated.of(release := opened(path)), intervals_folder(release)
+    names = [] if table is None else [named(table, [t.name for _, t in of.tables], "table", path)]
+    levels = [] if level is None else [named(level, list(of.spine.levels), "level", path)]
+    parts = [_long(of, here, at, of.spine.codes[of.spine.index(at)], dict(zip(ENDS, ends, strict=True)))
+             for _, here, at, ends in intervals_in(out, of, of.chosen(names, levels))]  # fmt: skip
     if not parts:
-        raise ReleaseError("this release has no intervals from replicates of such a table", where=release.folder,
-                           remedy="`das intervals` makes them")  # fmt: skip
+        raise ReleaseError("there are no intervals from replicates", where=path, remedy="`das intervals` makes them")
     return pd.concat(parts, ignore_index=True)
 
 
@@ -248,19 +249,19 @@ def _chosen(release: Opened, table: str | None, level: str | None) -> list[tuple
     return [(t, u, lv) for t, u in every if t.name in names for lv in there[t.name] if at in (None, lv)]
 
 
-def _long(release: Opened, table: Table, level: str, codes: Codes, columns: Mapping[str, Any]) -> pd.DataFrame:
+def _long(of: Tabulated, table: Table, level: str, codes: Codes, columns: Mapping[str, Any]) -> pd.DataFrame:
     """A row for each unit and column of a table."""
     width = len(table.columns)
     out: dict[str, Any] = {
         "table": table.name,
         "level": level,
         "geocode": np.repeat(text(codes).astype(object), width),
-        "name": np.repeat(_names(release.spine, level, codes), width),
+        "name": np.repeat(_names(of.spine, level, codes), width),
         "field": np.tile(np.array(table.columns, dtype=object), len(codes)),
         "label": np.tile(np.array(table.labels, dtype=object), len(codes)),
     }
     out |= {name: values.ravel() for name, values in columns.items()}
-    return pd.DataFrame(out | published_tables.marks(table, release.after.private))
+    return pd.DataFrame(out | published_tables.marks(table, of.private))
 
 
 def _names(spine: Spine, level: str, codes: Codes) -> NDArray[Any]:

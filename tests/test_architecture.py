@@ -328,7 +328,8 @@ def test_the_readers_are_found() -> None:
 @pytest.mark.parametrize(
     "module",
     [
-        "das.release.post", "das.release.page", "das.release.estimating", "das.release.area_counts", "das.release.replicated", "das.arrays.noisy",
+        "das.release.post", "das.release.page", "das.release.estimating", "das.release.area_counts", "das.release.replicated", "das.release.published_replicates",
+        "das.arrays.noisy",
         "das.release.groups", "das.release.group_tables", "das.spec.detailed", "das.detailed.planning", "das.files.detailed.parameters",
         "das.files.detailed.geography", "das.files.detailed.totals", "das.files.detailed.output", "das.files.detailed.measurements",
         "das.files.detailed.regions",

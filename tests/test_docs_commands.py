@@ -33,7 +33,7 @@ GIVEN = {
     "CONFIG": "pl94-2010", "RUN_DIR": "runs/first", "RUN": "runs/first", "RELEASE": "runs/first/release",
     "TARGETS": "policy", "N,N,...": "1,52,3221,73057,217740,6500000",
     "PATH": "tiny", "KEY=VALUE": "budget.rho=1", "N": "1", "FILE.svg": "attack.svg", "FILE": "wards.csv", "1/10,1,10": "1", "M": "topdown", "A": "runs/first",
-    "B": "again", "PARAMETERS": "groups/parameters", "DATA": "groups/data",
+    "B": "again", "PARAMETERS": "groups/parameters", "DATA": "groups/data", "PPMF_DIR": "ppmf",
 }  # fmt: skip
 #: Said in addition where the reader may wait, and a test should not.
 SMALL = ["--quiet", "--set", "output.report=false", "--set", "output.tables=false"]
@@ -84,6 +84,10 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for product, folder in (("persons", "groups"), ("households", "homes")):
         detailed.write(here / folder, seed=1, states="RI,PR", persons=2_000, codes=60, product=product)
     run_groups(here / "groups" / "parameters", here / "groups" / "data", "persons", here / "runs" / "groups")
+    (here / "ppmf").mkdir()
+    names = "TABBLKST,TABBLKCOU,TABTRACT,TABBLKGRP,TABBLK,GQTYPE_PL,VOTING_AGE,CENHISP,CENRACE\n"
+    for n in range(3):
+        (here / "ppmf" / f"ppmf{n}.csv").write_text(names + "44,1,100,1,1000,0,2,1,1\n" * (7 + n))
     with (here / "runs" / "first" / "release" / "tables" / "P1_Block.csv").open(newline="") as file:
         blocks = [row["GEOCODE"] for row in csv.DictReader(file)]
     (here / "wards.csv").write_text("area,block\n" + "".join(f"{n % 3},{b}\n" for n, b in enumerate(blocks)))

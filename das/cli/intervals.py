@@ -9,17 +9,22 @@ import click
 
 from das.cli.options import PATH, guarded, json_option, run_options, warn
 from das.engine.display import Live
+from das.files.release.replicates import MANIFEST
 from das.files.run.ledger import INTERVALS
-from das.files.run.run_directory import is_private, release_of
+from das.files.run.run_directory import read_json, release_of
+from das.jobs.intervals import SEED
 from das.jobs.intervals import intervals as made
 from das.model.not_private import marked
 from das.release.area_counts import COVERAGE
-from das.release.replicated import COUNT_RULES, ENOUGH, says
+from das.release.replicated import COUNT_RULES, ENOUGH
 
 
 @click.command()
-@click.argument("release", type=PATH)
-@click.option("--replicates", "count", type=click.IntRange(2), default=ENOUGH, show_default=True,
+@click.argument("release", type=PATH, required=False)
+@click.option("--replicates-from", "published", type=PATH, metavar="DIR",
+              help="In place of a release: a folder of published microdata, number 0, and their replicates, 1 to N, in the Census Bureau's "
+              "layout: files or folders whose names are alike but for that number.")  # fmt: skip
+@click.option("--replicates", "count", type=click.IntRange(2), show_default=f"{ENOUGH}, or all that are in DIR",
               help="25 do for counts; shares, extremes and simultaneous intervals want 50.")  # fmt: skip
 @click.option("--coverage", type=click.FloatRange(0, 1, min_open=True, max_open=True), default=COVERAGE, show_default=True,
               help="How often an interval holds the true count.")  # fmt: skip
@@ -29,33 +34,38 @@ from das.release.replicated import COUNT_RULES, ENOUGH, says
 @click.option(
     "--level", "levels", multiple=True, metavar="NAME", help="Of this level alone, such as Tract; repeatable."
 )
-@click.option("--out", type=PATH, help="Folder of the intervals. Default: intervals/ of the release.")
-@click.option("--seed", type=click.IntRange(0), default=1, show_default=True,
+@click.option(
+    "--out",
+    type=PATH,
+    help="Folder of the intervals. Default: intervals/ of the release. Needed with --replicates-from.",
+)
+@click.option("--seed", type=click.IntRange(0), show_default=str(SEED),
               help="Of the replicates' noise. It is public, and no secret of the release.")  # fmt: skip
 @click.option("--resume", is_flag=True, help="Go on with what was interrupted.")
 @run_options
 @json_option
 @guarded
 def intervals(
-    release: Path, count: int, coverage: float, rule: str, tables: tuple[str, ...], levels: tuple[str, ...], out: Path | None,
-    seed: int, resume: bool, workers: int, quiet: bool, as_json: bool,
+    release: Path | None, published: Path | None, count: int | None, coverage: float, rule: str, tables: tuple[str, ...],
+    levels: tuple[str, ...], out: Path | None, seed: int | None, resume: bool, workers: int, quiet: bool, as_json: bool,
 ) -> None:  # fmt: skip
     """An interval for every published count of a RUN or release, from the release alone.
 
     The algorithm is run again on what was published, with fresh public noise: that costs no budget. Intervals are of
-    disclosure avoidance alone.
+    disclosure avoidance alone. With --replicates-from nothing is run: somebody else has, and published it.
     """
-    out, private = out or release_of(release) / INTERVALS, is_private(release)
     with Live(quiet) as progress:
-        rows = made(release, out, replicates=count, coverage=coverage, rule=rule, tables=tables, levels=levels, seed=seed,
-                    workers=workers, resume=resume, progress=progress)  # fmt: skip
+        rows = made(release, out, replicates_from=published, replicates=count, coverage=coverage, rule=rule, tables=tables,
+                    levels=levels, seed=seed, workers=workers, resume=resume, progress=progress)  # fmt: skip
+    out = out or release_of(release or Path()) / INTERVALS
+    manifest = read_json(out / MANIFEST)
     if as_json:
-        said = {"out": str(out), "replicates": count, "coverage": coverage, "rule": rule, "seed": seed, "rows": rows}
-        click.echo(json.dumps(marked(said, private)))
+        said = {key: manifest[key] for key in ("replicates", "coverage", "rule", "seed") if key in manifest}
+        click.echo(json.dumps(marked({"out": str(out)} | said | {"rows": rows}, manifest["private"])))
         return
-    warn(private)
+    warn(manifest["private"])
     for name, n in rows.items():
         click.echo(f"  {name}: {n:,} intervals")
     click.echo(f"written: {out}")
-    for line in says(rule):
+    for line in manifest["says"]:
         click.echo(f"  {line}")

@@ -15,6 +15,7 @@ from das.model.confidential import Confidential
 from das.model.frozen import Frozen
 from das.model.names import Names
 from das.model.schema import Schema
+from das.model.source import Source
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -68,15 +69,6 @@ class Records(Closed, Frozen):
             raise InputError("a negative block number", where="records")
         if (self.count < 0).any():
             raise InputError("a negative count", where="records")
-
-
-@dataclass(frozen=True)
-class Source:
-    """An input file as it was read: name, size in bytes and SHA-256."""
-
-    name: str
-    size: int
-    sha256: str
 
 
 @dataclass(frozen=True, repr=False)

@@ -17,23 +17,20 @@ from numpy.typing import NDArray
 
 from das import tables
 from das.accounting.document import NAME as STATEMENT
-from das.engine import Progress
 from das.errors import ReleaseError, UserError
+from das.files import atomic
 from das.files.release import interval_rows, replicates
-from das.files.release.interval_rows import IntervalRows
 from das.files.run import run_directory
 from das.files.run.ledger import INTERVALS
 from das.model.histogram import Histogram
-from das.model.level_bounds import LevelBounds
+from das.model.not_private import marked
 from das.model.spine import Spine
 from das.model.universe import Universe
 from das.release.post import Opened
-from das.replicates import RULES, ReplicateErrors, check_rule, interval
-from das.replicates.by_truth import ShownCounts, regions
+from das.model.level_bounds import LevelBounds
+from das.replicates import RULES, check_rule
 from das.tables import Table
 
-#: Values of a table that are held at once, of each sum.
-BATCH = 1 << 22
 #: Replicates that do for shares, extremes and intervals of many areas at once.
 ENOUGH = 50
 #: The rule of intervals that hold by true value as well (:mod:`das.replicates.by_truth`). It is of the counts of a whole level, and those of
@@ -68,9 +65,39 @@ class AskedIntervals:
         check_rule(self.coverage, self.rule, COUNT_RULES)
 
 
-def says(rule: str) -> tuple[str, ...]:
-    """What must stand beside intervals by a ``rule``."""
-    return (SAYS[0], _BY_TRUE_VALUE, SAYS[2]) if rule == BY_TRUTH else SAYS
+#: A table of a universe, at a level.
+Chosen = tuple[Universe, Table, str]
+#: Published values of a table and the ends of their intervals, ``(units, columns)`` each.
+Ends = tuple[NDArray[np.int64], ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Tabulated:
+    """What intervals are of: tables of the counts of some universes, of the places of a tree. ``beside`` is said of them besides; what is known
+    exactly, ``opened`` has, if they are of a release."""
+
+    spine: Spine
+    tables: tuple[tuple[Universe, Table], ...]
+    private: bool
+    beside: tuple[str, ...] = ()
+    opened: Opened | None = None
+
+    @staticmethod
+    def of(opened: Opened) -> Tabulated:
+        every = tuple((u, t) for u in opened.after.universes for t in tables.of(u, opened.assigned(u.name)))
+        return Tabulated(opened.spine, every, opened.after.private, opened=opened)
+
+    def chosen(self, names: Sequence[str] = (), levels: Sequence[str] = ()) -> list[Chosen]:
+        """:func:`chosen_of` these."""
+        return chosen_of(self.tables, self.spine.levels, names, levels)
+
+    def says(self, rule: str) -> tuple[str, ...]:
+        """What must stand beside intervals by a ``rule``."""
+        return (SAYS[0], _BY_TRUE_VALUE if rule == BY_TRUTH else SAYS[1], *SAYS[2:], *self.beside)
+
+    def bounds(self, u: Universe) -> dict[str, LevelBounds]:
+        """By level, where any are known."""
+        return {} if self.opened is None else self.opened.published_bounds(u)
 
 
 def digest_of(release: Path) -> str:
@@ -86,15 +113,24 @@ def replicates_of(opened: Opened, u: Universe) -> Iterator[Histogram]:
         yield replicates.read(replicates.path_of(out, u.kind.folder, n), codes, u.schema)
 
 
-def intervals_of(opened: Opened) -> Iterator[tuple[Universe, Table, str, tuple[NDArray[np.int64], ...]]]:
-    """Of each table and level of which the release has intervals: published values and the ends of their intervals,
-    ``(units, columns)`` each."""
-    out = opened.folder / INTERVALS
-    if not _said(opened):
-        return
-    for u, table, level in chosen_of(opened, AskedIntervals(2, 0, 0.9)):
-        if (path := out / file_of(table, level)).is_file():
-            yield u, table, level, interval_rows.read(path, table, replicates.codes_of(opened.spine, level))
+def intervals_of(opened: Opened) -> Iterator[tuple[Universe, Table, str, Ends]]:
+    """Of each table and level of which the release has intervals: these."""
+    of = Tabulated.of(opened)
+    yield from intervals_in(intervals_folder(opened), of, of.chosen())
+
+
+def intervals_folder(opened: Opened) -> Path | None:
+    """The folder of the intervals of a release, which are its own, and as they were made; none where it has none."""
+    return opened.folder / INTERVALS if _said(opened) else None
+
+
+def intervals_in(
+    out: Path | None, of: Tabulated, chosen: Sequence[Chosen]
+) -> Iterator[tuple[Universe, Table, str, Ends]]:
+    """Those of the chosen tables and levels that a folder has."""
+    for u, table, level in chosen:
+        if out is not None and (path := out / file_of(table, level)).is_file():
+            yield u, table, level, interval_rows.read(path, table, replicates.codes_of(of.spine, level))
 
 
 def _said(opened: Opened) -> dict[str, Any]:
@@ -119,106 +155,31 @@ def file_of(table: Table, level: str) -> str:
 # --- intervals -----------------------------------------------------------------------------------------------
 
 
-def chosen_of(opened: Opened, asked: AskedIntervals) -> list[tuple[Universe, Table, str]]:
-    """Of each table and level that is asked for."""
-    every = [(u, t) for u in opened.after.universes for t in tables.of(u, opened.assigned(u.name))]
-    for name, known, what in (
-        (asked.tables, [t.name for _, t in every], "tables"),
-        (asked.levels, opened.spine.levels, "levels"),
-    ):
+def chosen_of(
+    every: Sequence[tuple[Universe, Table]], there: Sequence[str], names: Sequence[str], levels: Sequence[str]
+) -> list[Chosen]:
+    """Of each table and level that is asked for, of those that there are; of all, where none is named."""
+    for name, known, what in ((names, [t.name for _, t in every], "tables"), (levels, there, "levels")):
         if lost := [n for n in name if n not in known]:
             raise UserError(
                 f"there is no {lost[0]!r}",
                 where=f"--{what.removesuffix('s')}",
                 remedy=f"the {what} are {', '.join(known)}",
             )
-    return [(u, t, level) for u, t in every if not asked.tables or t.name in asked.tables
-            for level in opened.spine.levels if not asked.levels or level in asked.levels]  # fmt: skip
+    return [(u, t, level) for u, t in every if not names or t.name in names
+            for level in there if not levels or level in levels]  # fmt: skip
 
 
-def write_intervals(
-    opened: Opened, out: Path, asked: AskedIntervals, chosen: Sequence[tuple[Universe, Table, str]], progress: Progress
-) -> dict[str, int]:
-    rows: dict[str, int] = {}
-    progress.stage("intervals", len(chosen))
-    spine = opened.spine
-    codes = replicates.codes_of(spine, spine.levels[-1])
-    for u in opened.after.universes:
-        of_u = [(table, level) for other, table, level in chosen if other is u]
-        if not of_u:
-            continue
-        paths = [replicates.path_of(out, u.kind.folder, n) for n in range(asked.count + 1)]
-        found, bounds = (
-            [replicates.read(path, codes, u.schema).upward(spine) for path in paths],
-            opened.published_bounds(u),
-        )
-        for table, level in of_u:
-            name, counts = file_of(table, level), ReplicatedCounts(spine, table, level, found, bounds[level])
-            parts = counts.intervals(asked.coverage, asked.rule)
-            rows[name] = interval_rows.write(out / name, table, parts, private=opened.after.private)
-            progress.advance()
-    interval_rows.keep(out, rows)  # others are of other replicates, or of another coverage
-    return rows
-
-
-@dataclass(frozen=True, eq=False)
-class ReplicatedCounts:
-    """Counts of a table at one level of ``spine``: of the release, the first of ``found``, and of its replicates; each has a histogram of every
-    level. Where ``bounds`` forbid a unit to have any, a count is none by structure. Walked some units at a time."""
-
-    spine: Spine
-    table: Table
-    level: str
-    found: Sequence[Mapping[str, Histogram]]
-    bounds: LevelBounds | None = None
-
-    def intervals(self, coverage: float, rule: str) -> Iterator[IntervalRows]:
-        """With the interval of each count by a ``rule``, in the order of the units."""
-        codes = replicates.codes_of(self.spine, self.level)
-        by_truth = regions(self, len(self.table.columns), coverage) if rule == BY_TRUTH else None
-        for start, stop in self._slices():
-            release, *others = (self._shown(levels, start, stop) for levels in self.found)
-            value = release.value
-            first, second = np.zeros_like(value), np.zeros_like(value)
-            for other in others:
-                d = other.value - value
-                first += d
-                second += d * d
-            spread = ReplicateErrors(len(others), first, second)
-            made = interval(value, spread, coverage, "ct" if by_truth else rule)
-            if by_truth:
-                made = by_truth.widened(made, release, self._able(start, stop))
-            yield IntervalRows(codes[start:stop], value, spread, made)
-
-    def __iter__(self) -> Iterator[tuple[NDArray[np.int64], NDArray[np.bool_], Iterator[ShownCounts]]]:
-        """What :func:`das.replicates.by_truth.regions` asks for."""
-        for start, stop in self._slices():
-            value = self.table.values(self.found[0][self.level].rows(start, stop))
-            yield value, self._able(start, stop), (self._shown(levels, start, stop) for levels in self.found[1:])
-
-    def _slices(self) -> Iterator[tuple[int, int]]:
-        return self.spine.batches(self.level, len(self.table.columns) * len(self.found), BATCH)
-
-    def _shown(self, levels: Mapping[str, Histogram], start: int, stop: int) -> ShownCounts:
-        here, depth = levels[self.level].rows(start, stop), self.spine.index(self.level)
-        value = self.table.values(here)
-        above = np.zeros_like(value)
-        if depth:
-            parent = self.spine.parent[depth][start:stop]
-            first = int(parent[0])
-            above = self.table.values(levels[self.spine.levels[depth - 1]].rows(first, int(parent[-1]) + 1))[
-                parent - first
-            ]
-        return ShownCounts(value, above, here.totals())
-
-    def _able(self, start: int, stop: int) -> NDArray[np.bool_]:
-        """Where a count may be positive by the bounds, ``(units, columns)``."""
-        if self.bounds is None:
-            return np.ones((stop - start, len(self.table.columns)), dtype=bool)
-        column = np.repeat(np.arange(len(self.table.columns)), np.diff(self.table.indptr))
-        there = self.bounds.possible[self.table.cell]
-        room = np.zeros((self.bounds.groups, len(self.table.columns)), dtype=np.int64)
-        np.add.at(room, (self.bounds.group[self.table.cell[there]], column[there]), 1)
-        _, upper = self.bounds.limits.some(slice(start, stop))
-        able: NDArray[np.bool_] = ((upper > 0).astype(np.int64) @ room) > 0
-        return able if self.bounds.total is None else able & (self.bounds.total[start:stop, None] > 0)
+def begin(out: Path, said: Mapping[str, Any], resume: bool, private: bool) -> None:
+    """The manifest says from the first what the folder is of. Raises :class:`UserError` where it is of something else."""
+    manifest = out / replicates.MANIFEST
+    if manifest.is_file():
+        before = run_directory.read_json(manifest)
+        if other := [key for key, value in said.items() if before.get(key) != value]:
+            raise UserError(f"has intervals of another {other[0]}: {before.get(other[0])}", where=out,
+                            remedy="take the folder away, or name another --out")  # fmt: skip
+        if not resume and "rows" not in before:
+            raise UserError("was begun, and not finished", where=out, remedy="go on with --resume, or take it away")
+        return
+    run_directory.refuse_full(out)
+    atomic.write_json(manifest, marked(said, private))

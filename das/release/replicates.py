@@ -15,26 +15,22 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any
 
 from das.engine import InProcess, Progress, Silent, executor, in_order
-from das.errors import UserError
-from das.files import atomic
 from das.files.microdata import reading as microdata
 from das.files.release import replicates
-from das.files.run import run_directory
 from das.model.budget import Plan
 from das.model.histogram import Histogram
 from das.model.measured_spine import MeasuredSpine
 from das.model.measurement import Measurement, Measurements
-from das.model.not_private import marked
 from das.model.schema import Schema
 from das.noise import entropy
 from das.noise.answers import noisy_answers
 from das.noise.label import ChunkLabel
 from das.noise.samplers import VERSION
+from das.release.interval_writing import write_intervals
 from das.release.post import Opened, estimate, on_published, open_release
-from das.release.replicated import AskedIntervals, chosen_of, digest_of, says, write_intervals
+from das.release.replicated import AskedIntervals, Tabulated, begin, digest_of
 from das.version import __version__
 
 #: Values of one chunk of noise, about; of each level no more than two are held.
@@ -137,16 +133,17 @@ def make(
         UserError: ``out`` has something else in it, or intervals of another seed or release; no such table or level.
     """
     opened = open_release(release)
-    chosen = chosen_of(opened, asked)
+    of = Tabulated.of(opened)
+    of.chosen(asked.tables, asked.levels)
     said = {"release": digest_of(release), "seed": asked.seed, "version": __version__}
     plans_of(opened)  # what cannot be made is refused before anything is written
     counts = published(opened)
-    _begin(out, said, resume, opened.after.private)
+    begin(out, said, resume, of.private)
     for u in opened.after.universes:
         first = replicates.path_of(out, u.kind.folder, 0)
         if not first.exists():
             codes = replicates.codes_of(opened.spine, opened.spine.levels[-1])
-            replicates.write(first, codes, u.schema, counts[u.name], private=opened.after.private)
+            replicates.write(first, codes, u.schema, counts[u.name], private=of.private)
     left = [n for n in range(1, asked.count + 1)
             if not all(replicates.path_of(out, u.kind.folder, n).exists() for u in opened.after.universes)]  # fmt: skip
     progress.stage("replicates", asked.count)
@@ -154,32 +151,7 @@ def make(
     with executor(min(workers, max(len(left), 1))) as pool:
         for _ in in_order(pool, partial(_made, release, digest_of(release), out, asked.seed), left, ahead=2 * workers):
             progress.advance()
-    rows = write_intervals(opened, out, asked, chosen, progress)
-    listed = {
-        "replicates": asked.count,
-        "coverage": asked.coverage,
-        "rule": asked.rule,
-        "says": says(asked.rule),
-        "rows": rows,
-    }
-    files = run_directory.tree_digests(out)
-    atomic.write_json(out / replicates.MANIFEST, marked(said | listed | {"digests": files}, opened.after.private))
-    return rows
-
-
-def _begin(out: Path, said: Mapping[str, Any], resume: bool, private: bool) -> None:
-    """The manifest says from the first what the folder is of."""
-    manifest = out / replicates.MANIFEST
-    if manifest.is_file():
-        before = run_directory.read_json(manifest)
-        if other := [key for key, value in said.items() if before.get(key) != value]:
-            raise UserError(f"has intervals of another {other[0]}: {before.get(other[0])}", where=out,
-                            remedy="take the folder away, or name another --out")  # fmt: skip
-        if not resume and "rows" not in before:
-            raise UserError("was begun, and not finished", where=out, remedy="go on with --resume, or take it away")
-        return
-    run_directory.refuse_full(out)
-    atomic.write_json(manifest, marked(said, private))
+    return write_intervals(of, out, said, asked, progress)
 
 
 def _made(release: Path, digest: str, out: Path, seed: int, number: int) -> None:

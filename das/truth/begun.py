@@ -13,7 +13,7 @@ from das.accounting.document import Invariant
 from das.accounting.statement import invariants
 from das.files import atomic
 from das.files.run.run_directory import RunDirectory, read_json
-from das.model.records import Source
+from das.model.source import Source
 from das.model.ways import Ways
 from das.truth.prepared import Prepared
 

@@ -15,7 +15,7 @@ from das.files.run import run_directory
 from das.files.run.run_directory import RunDirectory
 from das.model.adaptive import PRODUCTS, Parameters, Product
 from das.model.population import Regions
-from das.model.records import Source
+from das.model.source import Source
 from das.spec.detailed import DetailedSpec
 
 _REMEDY = "resume with what the run began with, or start another in a new folder"

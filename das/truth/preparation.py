@@ -24,7 +24,8 @@ from das.model.confidential import Confidential
 from das.model.constraint import Constraint
 from das.model.histogram import Histogram
 from das.model.measured_spine import MeasuredSpine
-from das.model.records import Blocks, Extract, Records, Source
+from das.model.records import Blocks, Extract, Records
+from das.model.source import Source
 from das.model.spine import Spine
 from das.model.universe import Exact, Universe
 from das.spec import RunSpec

@@ -16,8 +16,8 @@ from das.model.confidential import Confidential
 from das.model.constraint import Constraint
 from das.model.histogram import Histogram
 from das.model.measured_spine import Ints, MeasuredSpine
-from das.model.records import Source
 from das.model.shards import LARGEST, Shards
+from das.model.source import Source
 from das.model.spine import Spine
 from das.truth.histogram import over, upward
 

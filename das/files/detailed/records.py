@@ -25,7 +25,7 @@ from das.model.codes import Codes
 from das.model.confidential import Confidential
 from das.model.group_records import GroupRecords
 from das.model.population import MOST_CODES, NO_CODE, RACE_CODES, Regions
-from das.model.records import Source
+from das.model.source import Source
 
 RACES = tuple(f"QRACE{i}" for i in range(1, RACE_CODES + 1))
 NULL = b"Null"

@@ -39,8 +39,9 @@ from das.errors import InputError
 from das.files.readers.source import Member, Stream, members, sources
 from das.model.codes import of_characters
 from das.model.confidential import Confidential
-from das.model.records import Blocks, Extract, Records, Source
+from das.model.records import Blocks, Extract, Records
 from das.model.schema import E2E_1940, Schema
+from das.model.source import Source
 from das.model.states import state_names
 
 Ints = NDArray[np.int64]

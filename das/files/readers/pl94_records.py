@@ -24,8 +24,9 @@ from das.model.codes import Codes, characters, encoded, of_characters
 from das.model.confidential import Confidential
 from das.model.kinds import HOUSING
 from das.model.names import Names, merged
-from das.model.records import Blocks, Extract, Records, Source
+from das.model.records import Blocks, Extract, Records
 from das.model.schema import CENRACE, H1, PL94, Schema
+from das.model.source import Source
 
 #: Fields that some headers leave empty.
 DISTRICTS = ("CD", "SLDU", "SLDL", "VTD")

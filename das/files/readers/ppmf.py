@@ -1,70 +1,24 @@
-"""Privacy-protected microdata files (PPMF, MDF): one line per person, comma- or pipe-separated, named columns.
+"""Privacy-protected microdata files as an input: their persons are records, and are held for the truth.
 
-All releases of the persons' file are read by the names of their columns, whatever their order:
-
-==============  ======================================  ===========================================
-quantity        columns                                 codes
-==============  ======================================  ===========================================
-place           TABBLKST, TABBLKCOU, TABTRACT[CE],      numbers; leading zeros may be lost
-                TABBLKGRP[CE], TABBLK
-dwelling        GQTYPE_PL, else GQTYPE                  0 to 7, or 0 and three digits (101, ..., 904),
-                                                        whose first digit is the type
-voting age      VOTING_AGE                              1 under 18, 2 18 and over
-                VOTINGAGE                               **0** under 18, **1** 18 and over
-                QAGE                                    years
-Hispanic        CENHISP                                 1 no, 2 yes
-race            CENRACE                                 01 to 63
-==============  ======================================  ===========================================
-
-RTYPE (3 housing unit, 5 group quarters), where present, must agree with the dwelling. Lines that begin with
-``#`` before the names are metadata. Records are counted batch by batch; the file may be larger than memory.
-
-These files have no housing units. A block has 1 housing unit where somebody lives in a household, and 1
-facility of each type of group quarters that somebody lives in: lower bounds, not counts. Blocks without
-people are not in the file. Sources: 2010 Demonstration Data Products file specifications, 2019 to 2023.
+What a file looks like, and how it is counted, is in :mod:`das.files.readers.ppmf_persons`. These files have no housing units. A block has 1
+housing unit where somebody lives in a household, and 1 facility of each type of group quarters that somebody lives in: lower
+bounds, not counts. Blocks without people are not in the file.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
-from numpy.typing import NDArray
 
 from das.engine.progress import SILENT, Progress
-from das.errors import InputError
-from das.files.readers import pl94_common as pl94
-from das.files.readers import pl94_records
-from das.files.readers.source import DelimitedFormat, Member, batches, members, sources
-from das.model.codes import Codes, of_characters
+from das.files.readers import pl94_records, ppmf_persons
+from das.files.readers.source import sources
 from das.model.confidential import Confidential
 from das.model.records import Blocks, Extract, Records
-from das.model.schema import PL94, Schema
+from das.model.schema import Schema
 from das.model.states import state_names
-
-ColumnArrays = Mapping[str, NDArray[np.int64]]
-
-#: Names of each quantity, the preferred one first.
-NAMES = {
-    "state": ("TABBLKST",),
-    "county": ("TABBLKCOU",),
-    "tract": ("TABTRACTCE", "TABTRACT"),
-    "group": ("TABBLKGRPCE", "TABBLKGRP"),
-    "block": ("TABBLK",),
-    "dwelling": ("GQTYPE_PL", "GQTYPE"),
-    "age": ("VOTING_AGE", "VOTINGAGE", "QAGE"),
-    "hispanic": ("CENHISP",),
-    "race": ("CENRACE",),
-}
-#: Lowest and highest code by column.
-RANGES = {
-    "TABBLKST": (1, 99), "TABBLKCOU": (0, 999), "TABTRACTCE": (0, 999_999), "TABTRACT": (0, 999_999),
-    "TABBLKGRPCE": (0, 9), "TABBLKGRP": (0, 9), "TABBLK": (0, 9999), "GQTYPE_PL": (0, 7), "GQTYPE": (0, 999),
-    "VOTING_AGE": (1, 2), "VOTINGAGE": (0, 1), "QAGE": (0, 130), "CENHISP": (1, 2), "CENRACE": (1, 63),
-    "RTYPE": (3, 5),
-}  # fmt: skip
 
 #: For the privacy statement.
 NOTES = (
@@ -76,144 +30,15 @@ NOTES = (
 def read(paths: Sequence[Path], schema: Schema, *, progress: Progress = SILENT) -> Extract:
     """Read all persons' files among ``paths``. ``schema`` has attributes among those of ``PL94``."""
     cells = pl94_records.cell_map(schema)
-    used = [m for path in paths for m in members(path) if _is_table(m, path)]
-    if not used:
-        raise InputError(
-            "no input files", where="data.path", remedy="name at least one persons' file (.csv, .txt, .gz)"
-        )
-    tally = KeyCounts()
-    for member in used:
-        progress.stage(f"read {member.base}", None)
-        for key in _keys(member):
-            tally.add(key)
-            progress.advance(len(key))
-    keys, count = tally.result()
-    if not len(keys):
-        raise InputError("has no persons", where=used[0].name)
-    place, cell = np.divmod(keys, PL94.cells)
-    first = _starts(place)
-    places, block = place[first], np.repeat(np.arange(len(first)), np.diff(first, append=len(place)))
-    people = pl94_records.Counts(block, cell, count)
-    home = np.zeros(len(places), dtype=np.int64)
-    home[block[cell < pl94_records.HALF]] = 1
+    files = [member for path in paths for member in ppmf_persons.tables(path)]
+    found = ppmf_persons.count(files, progress=progress)
+    people = pl94_records.Counts(found.block, found.cell, found.number)
+    home = np.zeros(len(found.place), dtype=np.int64)
+    home[found.block[found.cell < pl94_records.HALF]] = 1
     return Extract(
-        Blocks(_fields(places), pl94_records.structures(len(places), people, home), state_names()),
-        Confidential(Records(schema, block, cells[cell], count)),
+        Blocks(ppmf_persons.fields(found.place), pl94_records.structures(len(home), people, home), state_names()),
+        Confidential(Records(schema, found.block, cells[found.cell], found.number)),
         {},
-        sources(used),
+        sources(files),
         NOTES,
     )
-
-
-class KeyCounts:
-    """Counts of int64 keys that come in batches; memory grows with the number of distinct keys.
-
-    Batches wait until they hold as many keys as are merged already, and ``limit`` at least.
-    """
-
-    def __init__(self, limit: int = 1 << 23) -> None:
-        self._limit = limit
-        self._parts: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []
-        self._waiting, self._merged = 0, 0
-
-    def add(self, keys: NDArray[np.int64]) -> None:
-        if not len(keys):
-            return
-        self._parts.append(np.unique(keys, return_counts=True))
-        self._waiting += len(self._parts[-1][0])
-        if self._waiting > max(self._merged, self._limit):
-            self.result()
-
-    def result(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Distinct keys in order, and the count of each."""
-        if not self._parts:
-            return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
-        keys = np.concatenate([k for k, _ in self._parts])
-        count = np.concatenate([c for _, c in self._parts])
-        self._parts.clear()
-        order = np.argsort(keys, kind="stable")  # runs that are sorted already are merged, not sorted again
-        keys, count = keys[order], count[order]
-        first = _starts(keys)
-        self._parts = [(keys[first], np.add.reduceat(count, first))]
-        self._waiting, self._merged = 0, len(first)
-        return self._parts[0]
-
-
-def _starts(values: NDArray[np.int64]) -> NDArray[np.intp]:
-    """Where each run of equal values begins; ``values`` are not empty."""
-    return np.flatnonzero(np.concatenate([[True], values[1:] != values[:-1]]))
-
-
-def _is_table(member: Member, path: Path) -> bool:
-    return Path(member.base).suffix in (".csv", ".txt", ".psv") or (path.is_file() and member.inner is None)
-
-
-def _header(member: Member) -> tuple[list[str], str, int]:
-    """Names of the columns, the delimiter, and the lines before the first record."""
-    with member.open() as stream:
-        for line, raw in enumerate(iter(lambda: stream.readline(1 << 16), b""), start=1):
-            if raw.startswith(b"#"):
-                continue
-            text = raw.decode("utf-8-sig", errors="replace").strip()
-            delimiter = "|" if "|" in text else ","
-            return [n.strip().strip('"').upper() for n in text.split(delimiter)], delimiter, line
-    raise InputError("has no line with the names of its columns", where=member.name)
-
-
-def _keys(member: Member) -> Iterator[NDArray[np.int64]]:
-    """Batches of keys: block (15 digits: the block group is the block's first) x cell of ``PL94``."""
-    names, delimiter, line = _header(member)
-    if len(set(names)) != len(names):
-        raise InputError("two columns have the same name", where=f"{member.name}, line {line}")
-    column = {}
-    for quantity, candidates in NAMES.items():
-        if not (present := [c for c in candidates if c in names]):
-            raise InputError(
-                f"has no column {' or '.join(candidates)}, but {', '.join(names[:30])}",
-                where=f"{member.name}, line {line}",
-                remedy="give a persons' file of a privacy-protected release (not the housing units' file)",
-            )
-        column[quantity] = present[0]
-    wanted = {*column.values(), *(["RTYPE"] if "RTYPE" in names else [])}
-    kinds = {n: pa.int32() if n in wanted else None for n in names}
-    for batch in batches(member, DelimitedFormat(delimiter, kinds, skip=line, quotes=True), 1 << 25):
-        values = {n: batch.column(n).to_numpy().astype(np.int64) for n in wanted}
-        for name in wanted:
-            low, high = RANGES[name]
-            _check(values[name], (values[name] >= low) & (values[name] <= high), name, member, line)
-        yield _encode(values, column, member, line)
-        line += len(batch)
-
-
-def _check(values: NDArray[np.int64], good: NDArray[np.bool_], name: str, member: Member, line: int) -> None:
-    if not good.all():
-        bad = int(np.flatnonzero(~good)[0])
-        raise InputError(
-            f"{name} is {values[bad]}, which is no code of this column, or contradicts the others of its line",
-            where=f"{member.name}, line {line + bad + 1}",
-            remedy="VOTING_AGE is 1 or 2, VOTINGAGE 0 or 1; CENHISP 1 or 2; CENRACE 1 to 63; RTYPE 3 with "
-            "GQTYPE 0, 5 with another; TABBLK begins with its block group",
-        )
-
-
-def _encode(values: ColumnArrays, column: Mapping[str, str], member: Member, line: int) -> NDArray[np.int64]:
-    place = {q: values[column[q]] for q in ("state", "county", "tract", "group", "block")}
-    _check(place["block"], place["block"] // 1000 == place["group"], "TABBLK", member, line)
-    raw = values[column["dwelling"]]
-    _check(raw, (raw <= 7) | (raw >= 101), column["dwelling"], member, line)
-    dwelling = np.minimum(np.where(raw > 7, raw // 100, raw), 7)  # 8xx and 9xx are other noninstitutional
-    if "RTYPE" in values:
-        rtype = values["RTYPE"]
-        _check(rtype, rtype == np.where(dwelling == 0, 3, 5), "RTYPE", member, line)
-    adult = values[column["age"]] >= {"VOTING_AGE": 2, "VOTINGAGE": 1, "QAGE": 18}[column["age"]]
-    cell = ((dwelling * 2 + adult) * 2 + values["CENHISP"] - 1) * 63 + values["CENRACE"] - 1
-    block = ((place["state"] * 1000 + place["county"]) * 1_000_000 + place["tract"]) * 10_000 + place["block"]
-    return block * PL94.cells + cell
-
-
-def _fields(places: NDArray[np.int64]) -> dict[str, Codes]:
-    """Geographic fields of blocks given as numbers of 15 digits."""
-    digits = (places[:, None] // 10 ** np.arange(14, -1, -1) % 10 + ord("0")).astype(np.uint8)
-    digits = np.insert(digits, 11, digits[:, 11], axis=1)
-    fields = {level.field: of_characters(digits[:, : level.width]) for level in pl94.LEVELS.values()}
-    return fields | {"Tract_Group": of_characters(digits[:, :9])}

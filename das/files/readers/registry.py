@@ -14,8 +14,9 @@ from das.engine.progress import SILENT, Progress
 from das.errors import InputError
 from das.model.confidential import Confidential
 from das.model.readers import READERS, TABLE
-from das.model.records import Blocks, Extract, Records, Source
+from das.model.records import Blocks, Extract, Records
 from das.model.schema import Schema
+from das.model.source import Source
 
 
 def read(

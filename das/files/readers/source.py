@@ -26,7 +26,7 @@ import pyarrow.csv
 from numpy.typing import NDArray
 
 from das.errors import InputError
-from das.model.records import Source
+from das.model.source import Source
 
 #: What is read: a file, an entry of an archive, or what either holds compressed.
 Stream = IO[bytes] | gzip.GzipFile

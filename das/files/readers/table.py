@@ -38,8 +38,9 @@ from das.files.readers.source import (
 from das.model.columns import Columns
 from das.model.confidential import Confidential
 from das.model.names import Names
-from das.model.records import Blocks, Extract, Records, Source
+from das.model.records import Blocks, Extract, Records
 from das.model.schema import Attribute, Schema
+from das.model.source import Source
 
 UTF_8 = "utf-8"
 SUFFIXES = (".csv", ".txt", ".psv", ".tsv", ".parquet")

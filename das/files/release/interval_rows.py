@@ -8,7 +8,8 @@ Tables of one level join to those of tidycensus by ``GEOID`` and ``variable``.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -40,21 +41,30 @@ class IntervalRows(Frozen):
     interval: ReplicateInterval
 
 
-def write(path: Path, table: Table, parts: Iterable[IntervalRows], *, private: bool) -> int:
-    """Write the rows of a table, some units at a time; returns how many."""
-    rows = 0
-    with atomic.file(path) as draft:
-        writer: pq.ParquetWriter | None = None
-        try:
-            for part in parts:
-                made = _rows(table, part, private)
-                writer = writer or pq.ParquetWriter(draft, made.schema, compression="zstd")
-                writer.write_table(made)
-                rows += made.num_rows
-        finally:
-            if writer is not None:
-                writer.close()
-    return rows
+class IntervalWriter:
+    """Writes the rows of a table, some units at a time; ``rows`` is how many it has written."""
+
+    def __init__(self, path: Path, table: Table, private: bool) -> None:
+        self.rows = 0
+        self._path, self._table, self._private = path, table, private
+        self._file: pq.ParquetWriter | None = None
+
+    def add(self, part: IntervalRows) -> None:
+        made = _rows(self._table, part, self._private)
+        self._file = self._file or pq.ParquetWriter(self._path, made.schema, compression="zstd")
+        self._file.write_table(made)
+        self.rows += made.num_rows
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+
+
+@contextmanager
+def writing(path: Path, table: Table, *, private: bool) -> Iterator[IntervalWriter]:
+    """The file of a table is there, whole, when everything is added."""
+    with atomic.file(path) as draft, closing(IntervalWriter(draft, table, private)) as writer:
+        yield writer
 
 
 def read(path: Path, table: Table, codes: Codes) -> tuple[NDArray[np.int64], ...]:

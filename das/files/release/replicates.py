@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 from das.errors import ReleaseError
 from das.files import atomic, parquet
 from das.files import codes as texts
+from das.files.release import cut
 from das.files.release.tables import GEOID
 from das.files.run import run_directory
 from das.model.codes import Codes
@@ -27,7 +28,11 @@ from das.model.spine import Spine, places
 
 #: The folder, in that of intervals; and what says of these what they are.
 NAME, MANIFEST = "replicates", "manifest.json"
+#: Of replicates without a release: their places.
+SPINE = f"{NAME}/spine.parquet"
 COUNT = "count"
+#: The most rows of a row group, of which those of some units are found by their first and last GEOID.
+GROUP = 1 << 17
 _REMEDY = "take the folder away, and make the replicates again"
 
 
@@ -54,7 +59,7 @@ def write(path: Path, codes: Codes, schema: Schema, h: Histogram, *, private: bo
     if not private:
         columns[COLUMN] = texts.repeated(CELL, len(h.cell))
     with atomic.file(path) as draft:
-        pq.write_table(pa.table(columns), draft, compression="zstd")
+        pq.write_table(pa.table(columns), draft, compression="zstd", row_group_size=GROUP)
 
 
 def check(folder: Path) -> None:
@@ -69,8 +74,24 @@ def check(folder: Path) -> None:
             raise ReleaseError("is not that of which manifest.json has the digest", where=folder / name, remedy=_REMEDY)
 
 
-def read(path: Path, codes: Codes, schema: Schema) -> Histogram:
-    """As :func:`write` was given it.
+def units(path: Path) -> Codes:
+    """The units in which somebody is, in order."""
+    found = [cut.same(rows[GEOID])[0] for rows in parquet.batches(path, [GEOID], size=1 << 20)]
+    return np.unique(np.concatenate([np.zeros(0, dtype="S1"), *found]))
+
+
+def foreign(path: Path) -> ReleaseError:
+    """A file of something else."""
+    return ReleaseError("has units or codes that the release does not have", where=path, remedy=_REMEDY)
+
+
+def rows(path: Path) -> int:
+    """How many counts a file has."""
+    return int(parquet.opened(path).metadata.num_rows)
+
+
+def read(path: Path, codes: Codes, schema: Schema, *, part: bool = False) -> Histogram:
+    """As :func:`write` was given it; or ``part`` of it, the counts of units ``codes`` alone.
 
     Raises:
         ReleaseError: a file that is not one, or of other units or another schema.
@@ -78,8 +99,12 @@ def read(path: Path, codes: Codes, schema: Schema) -> Histogram:
     names = [a.name for a in schema.attributes]
     file = parquet.opened(path)
     with parquet.readable(path, _REMEDY):
-        table = file.read([GEOID, *names, COUNT])
+        table = file.read_row_groups(
+            _groups(file, codes) if part else range(file.num_row_groups), [GEOID, *names, COUNT]
+        )
         unit = places(codes, texts.codes(table[GEOID]))
+        if part:
+            table, unit = table.filter(pa.array(unit >= 0)), unit[unit >= 0]
         level = []
         for a in schema.attributes:
             column = table[a.name].unify_dictionaries().combine_chunks()
@@ -87,6 +112,18 @@ def read(path: Path, codes: Codes, schema: Schema) -> Histogram:
             level.append(here[column.indices.to_numpy()] if len(column) else np.zeros(0, dtype=np.int64))
         count = table[COUNT].to_numpy()
     if (unit < 0).any() or any((of < 0).any() for of in level):
-        raise ReleaseError("has units or codes that the release does not have", where=path, remedy=_REMEDY)
+        raise foreign(path)
     cell = np.ravel_multi_index(level, schema.shape) if len(count) else np.zeros(0, dtype=np.int64)
     return Histogram.of(len(codes), schema.cells, unit, cell, count)
+
+
+def _groups(file: pq.ParquetFile, codes: Codes) -> list[int]:
+    """The row groups that may have some of ``codes``."""
+    first, last = np.sort(codes)[[0, -1]]
+    at = file.schema_arrow.names.index(GEOID)
+    found = []
+    for g in range(file.num_row_groups):
+        said = file.metadata.row_group(g).column(at).statistics
+        if said is None or not said.has_min_max or (said.min.encode() <= last and said.max.encode() >= first):
+            found.append(g)
+    return found

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from das.errors import InputError
-from das.files.readers import ppmf
+from das.files.readers import ppmf_persons
 from das.files.readers.registry import read
 from das.model.codes import text as as_text
 from das.model.records import Extract
@@ -135,7 +135,7 @@ def test_a_smaller_schema_sums_out(tmp_path: Path) -> None:
 @settings(deadline=None)
 @given(batches=st.lists(st.lists(st.integers(0, 30), max_size=30), max_size=12), limit=st.integers(1, 50))
 def test_counting_in_batches_is_counting_at_once(batches: list[list[int]], limit: int) -> None:
-    tally = ppmf.KeyCounts(limit)
+    tally = ppmf_persons.KeyCounts(limit)
     for batch in batches:
         tally.add(np.array(batch, dtype=np.int64))
     keys, count = tally.result()

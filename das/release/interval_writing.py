@@ -1,0 +1,151 @@
+"""Intervals from a folder of replicates, a part of the tree at a time.
+
+Of each part the counts of the release and of all replicates are read, made intervals of, and added up to the level above, down to up. What
+a part has at the level at which the tree is cut is kept, and together they are what the levels above are added up from. So memory
+grows with a part times the number of replicates, not with the tree, and every row is what it is without a cut. The rule that holds by
+true value looks at all cells of a level at once: for it the tree is one part. Like
+``das.release.post``, nothing here can see the truth.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from das.engine import Progress
+from das.files import atomic
+from das.files.release import interval_rows, replicates
+from das.files.release.interval_rows import IntervalRows, IntervalWriter
+from das.files.run import run_directory
+from das.model.codes import Codes
+from das.model.histogram import Histogram
+from das.model.level_bounds import LevelBounds
+from das.model.not_private import marked
+from das.model.spine import Spine
+from das.model.universe import Universe
+from das.release.replicated import BY_TRUTH, AskedIntervals, Tabulated, file_of
+from das.release.replicated_counts import ReplicatedCounts
+from das.tables import Table
+
+#: Lowest units of a part times the files that are read of it, unless one unit alone has more: about twelve counts each.
+PART = 1 << 23
+Ints = NDArray[np.int64]
+#: Units ``start`` to ``stop`` of a level.
+Slice = tuple[int, int]
+
+
+@dataclass(frozen=True, eq=False)
+class _Writing:
+    """What is written of one universe: by level the tables that are asked for."""
+
+    spine: Spine
+    universe: Universe
+    paths: Sequence[Path]  #: of the release and of its replicates
+    tables: Mapping[str, Sequence[tuple[Table, IntervalWriter]]]
+    bounds: Mapping[str, LevelBounds]  #: by level, where any are known
+    asked: AskedIntervals
+    progress: Progress
+
+    @cached_property
+    def codes(self) -> tuple[Codes, ...]:
+        """What the units of each level are called."""
+        return tuple(replicates.codes_of(self.spine, level) for level in self.spine.levels)
+
+    def tree(self, depth: int, slices: Sequence[Slice]) -> None:
+        """All levels, part by part down from ``depth``. Raises :class:`ReleaseError` where a file has units that the tree has not."""
+        tops = [self.part(depth, top, whole=len(slices) == 1) for top in slices]
+        found = [Histogram.concatenate(list(parts)) for parts in zip(*(top for top, _ in tops), strict=True)]
+        for path, read in zip(self.paths, np.sum([read for _, read in tops], axis=0), strict=True):
+            if read != replicates.rows(path):
+                raise replicates.foreign(path)
+        self.upward(depth, found)
+
+    def part(self, depth: int, top: Slice, *, whole: bool) -> tuple[list[Histogram], list[int]]:
+        """Units ``top`` of the level at ``depth`` and everything below; returns their counts, and how many were read of each file. Those of the
+        level itself have their intervals with those of all parts."""
+        at = [top]
+        for level in self.spine.levels[depth + 1 :]:
+            ends = self.spine.children(level)
+            at.append((int(ends[at[-1][0]]), int(ends[at[-1][1]])))
+        codes = self.codes[-1][slice(*at[-1])]
+        found = [replicates.read(path, codes, self.universe.schema, part=not whole) for path in self.paths]
+        read = [len(h.count) for h in found]
+        for d in range(len(self.spine) - 1, depth, -1):
+            here, (first, last) = at[d - depth], at[d - depth - 1]
+            parent = self.spine.parent[d][slice(*here)] - first
+            above = [h.up(parent, last - first) for h in found]
+            self.rows(d, here[0], found, above, parent)
+            found = above
+        return found, read
+
+    def upward(self, depth: int, found: list[Histogram]) -> None:
+        """The level at ``depth``, and all above it."""
+        for d in range(depth, -1, -1):
+            parent = self.spine.parent[d]
+            above = [h.up(parent, len(self.spine.codes[d - 1])) for h in found] if d else None
+            self.rows(d, 0, found, above, parent)
+            found = above or found
+
+    def rows(
+        self, depth: int, first: int, found: Sequence[Histogram], above: Sequence[Histogram] | None, parent: Ints
+    ) -> None:
+        """Intervals of the units of a level from ``first`` on: of the release, the first of ``found``, from its replicates."""
+        level = self.spine.levels[depth]
+        for table, writer in self.tables.get(level, ()):
+            counts = ReplicatedCounts(table, found, above, parent, self.bounds.get(level))
+            for start, value, spread, made in counts.intervals(self.asked.coverage, self.asked.rule):
+                codes = self.codes[depth][first + start : first + start + len(value)]
+                writer.add(IntervalRows(codes, value, spread, made))
+            self.progress.advance()
+
+
+def write_intervals(
+    of: Tabulated, out: Path, said: Mapping[str, Any], asked: AskedIntervals, progress: Progress
+) -> dict[str, int]:
+    """From the replicates in a folder that was begun with ``said``; its manifest then has all digests. Returns the rows of each
+    file."""
+    chosen = of.chosen(asked.tables, asked.levels)
+    most = of.spine.units(of.spine.levels[-1]) if asked.rule == BY_TRUTH else PART // (asked.count + 1)
+    depth, slices = parts_of(of.spine, max(1, most))
+    progress.stage("intervals", sum(len(slices) if of.spine.index(lv) > depth else 1 for _, _, lv in chosen))
+    with ExitStack() as stack:
+        writers = {
+            (table.name, level): stack.enter_context(
+                interval_rows.writing(out / file_of(table, level), table, private=of.private)
+            )
+            for _, table, level in chosen
+        }
+        for u in {u.name: u for u, _, _ in chosen}.values():
+            mine = [(table, level) for other, table, level in chosen if other.name == u.name]
+            by_level = {level: [(t, writers[t.name, lv]) for t, lv in mine if lv == level] for _, level in mine}
+            paths = [replicates.path_of(out, u.kind.folder, n) for n in range(asked.count + 1)]
+            bounds = of.bounds(u) if asked.rule == BY_TRUTH else {}
+            _Writing(of.spine, u, paths, by_level, bounds, asked, progress).tree(depth, slices)
+    rows = {file_of(table, level): writers[table.name, level].rows for _, table, level in chosen}
+    interval_rows.keep(out, rows)  # others are of other replicates, or of another coverage
+    listed = {"replicates": asked.count, "coverage": asked.coverage, "rule": asked.rule, "says": of.says(asked.rule), "rows": rows}
+    files = {"digests": run_directory.tree_digests(out)}
+    atomic.write_json(out / replicates.MANIFEST, marked(dict(said) | listed | files, of.private))
+    return rows
+
+
+def parts_of(spine: Spine, most: int) -> tuple[int, list[Slice]]:
+    """The depth at which a tree is cut, and the units of that level that each part has: the first level of which no unit has more than
+    ``most`` lowest units, and as many that follow each other as have no more together."""
+    ends = [np.arange(spine.units(spine.levels[-1]) + 1)]
+    for level in spine.levels[:0:-1]:
+        ends.insert(0, ends[0][spine.children(level)])
+    depth = next((d for d, end in enumerate(ends) if np.diff(end).max() <= most), len(ends) - 1)
+    end, start, out = ends[depth], 0, []
+    while start < len(end) - 1:
+        stop = max(start + 1, int(np.searchsorted(end, end[start] + most, side="right")) - 1)
+        out.append((start, stop))
+        start = stop
+    return depth, out

@@ -1,0 +1,133 @@
+"""Intervals from replicates that somebody else made and published: as the Census Bureau, for the 2010 and 2020 censuses.
+
+    microdata of the release and of each replicate -> counts of persons by block, as replicates of ours -> intervals
+
+Nothing is drawn and nothing estimated: the errors of the replicates about the release are those of the algorithm that its publisher
+ran. A block in which none of them has anybody is unknown, and 0 in all. The files say nothing but persons; of housing units there are no
+intervals.
+
+A release need not be there, and what is counted is public: like ``das.release.post``, nothing here can see the truth.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from functools import partial
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from das import tables
+from das.engine import Progress, executor, in_order
+from das.errors import ReleaseError
+from das.files.readers import ppmf_persons
+from das.files.readers.source import Member, sources
+from das.files.release import replicates
+from das.files.release import spine as spine_file
+from das.files.run import run_directory
+from das.model.codes import encoded
+from das.model.histogram import Histogram
+from das.model.kinds import PERSONS
+from das.model.names import blank, geoids
+from das.model.nesting import nested
+from das.model.not_private import COLUMN
+from das.model.schema import PL94
+from das.model.spine import Spine
+from das.model.states import state_names
+from das.model.universe import Universe
+from das.release.interval_writing import write_intervals
+from das.release.replicated import AskedIntervals, Tabulated, begin, chosen_of
+from das.version import __version__
+
+#: Levels of which the files say the units, root first: the root is all that is in them.
+LEVELS = ("US", "State", "County", "Tract", "Block_Group", "Block")
+PUBLISHED = Universe(PERSONS, PL94)
+_TABLES = tuple((PUBLISHED, table) for table in tables.of(PUBLISHED))
+#: What must stand beside intervals, too.
+_BESIDE = ("Of persons alone: the files of housing units are not read.",)
+#: Names the files that intervals are from.
+_OF = "publication"
+
+
+def make(
+    found: Sequence[Sequence[Member]],
+    out: Path,
+    asked: AskedIntervals,
+    *,
+    workers: int,
+    resume: bool,
+    progress: Progress,
+) -> dict[str, int]:
+    """Write ``out``, from the persons' files of the release and of each replicate, as
+    :func:`das.files.readers.ppmf_replicates.found` has them; returns the rows of each file.
+
+    Raises:
+        InputError: a line that is none of such a file.
+        UserError: ``out`` has something else in it, or intervals of other files; no such table or level.
+    """
+    chosen_of(_TABLES, LEVELS, asked.tables, asked.levels)  # before anything is read
+    private = not any(COLUMN in ppmf_persons.header(m).names for files in found for m in files)
+    said = _said(found, progress)
+    begin(out, said, resume, private)
+    left = [n for n in range(len(found)) if not replicates.path_of(out, PERSONS.folder, n).exists()]
+    progress.stage("replicates", len(found))
+    progress.advance(len(found) - len(left))
+    with executor(min(workers, max(len(left), 1))) as pool:
+        work = partial(_counted, found, out, private)
+        for _ in in_order(pool, work, left, ahead=2 * workers):
+            progress.advance()
+    spine = _spine(out, len(found))
+    spine_file.write(out / replicates.SPINE, spine)
+    return write_intervals(Tabulated(spine, _TABLES, private, _BESIDE), out, said, asked, progress)
+
+
+def open_intervals(out: Path) -> Tabulated | None:
+    """What the intervals in a folder are of; nothing where it has none that :func:`make` wrote. Raises :class:`ReleaseError`
+    where they are not whole, or altered."""
+    manifest = out / replicates.MANIFEST
+    if not manifest.is_file() or _OF not in (said := run_directory.read_json(manifest)):
+        return None
+    replicates.check(out)
+    return Tabulated(spine_file.read(out / replicates.SPINE), _TABLES, said.get("private") is True, _BESIDE)
+
+
+def _said(found: Sequence[Sequence[Member]], progress: Progress) -> dict[str, Any]:
+    """What intervals are of: the files of each number, with their digests."""
+    listed = {}
+    progress.stage("digests", len(found))
+    for number, files in enumerate(found):
+        listed[str(number)] = [asdict(source) for source in sources(files)]
+        progress.advance()
+    digest = sha256(json.dumps(listed, sort_keys=True).encode()).hexdigest()
+    return {_OF: digest, "records": PERSONS.name, "version": __version__, "sources": listed}
+
+
+def _counted(found: Sequence[Sequence[Member]], out: Path, private: bool, number: int) -> None:
+    """One of the files as a replicate, by whatever process."""
+    persons = ppmf_persons.count(found[number])
+    codes = geoids(LEVELS[-1], ppmf_persons.fields(persons.place)[LEVELS[-1]])
+    h = Histogram.of(len(codes), PL94.cells, persons.block, persons.cell, persons.number)
+    replicates.write(replicates.path_of(out, PERSONS.folder, number), codes, PL94, h, private=private)
+
+
+def _spine(out: Path, files: int) -> Spine:
+    """The tree of all blocks in which somebody is in one of the ``files``."""
+    place = np.zeros(0, dtype=np.int64)
+    for number in range(files):
+        path = replicates.path_of(out, PERSONS.folder, number)
+        try:
+            place = np.union1d(place, replicates.units(path).astype(np.int64))
+        except ValueError:
+            raise ReleaseError("has GEOIDs that are no numbers", where=path, remedy="take the folder away") from None
+    fields = ppmf_persons.fields(place)
+    codes = [np.full(len(place), encoded(LEVELS[0])), *(fields[level] for level in LEVELS[1:])]
+    units, parents, _ = nested(LEVELS, codes)
+    called = state_names()
+    names = [
+        called[level].at(of) if level in called else blank(len(of)) for level, of in zip(LEVELS, units, strict=True)
+    ]
+    return Spine(LEVELS, units, parents, tuple(names))
