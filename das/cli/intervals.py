@@ -14,7 +14,7 @@ from das.files.run.run_directory import is_private, release_of
 from das.jobs.intervals import intervals as made
 from das.model.not_private import marked
 from das.release.area_counts import COVERAGE
-from das.release.replicated import ENOUGH, SAYS
+from das.release.replicated import ENOUGH, PAGE, SAYS
 from das.replicates import RULES
 
 
@@ -51,12 +51,13 @@ def intervals(
         rows = made(release, out, replicates=count, coverage=coverage, rule=rule, tables=tables, levels=levels, seed=seed,
                     workers=workers, resume=resume, progress=progress)  # fmt: skip
     if as_json:
-        said = {"out": str(out), "replicates": count, "coverage": coverage, "rule": rule, "seed": seed, "rows": rows}
+        said = {"out": str(out), "replicates": count, "coverage": coverage, "rule": rule, "seed": seed, "rows": rows,
+                "page": str(out / PAGE)}  # fmt: skip
         click.echo(json.dumps(marked(said, private)))
         return
     warn(private)
     for name, n in rows.items():
         click.echo(f"  {name}: {n:,} intervals")
-    click.echo(f"written: {out}")
+    click.echo(f"written: {out}; to look a place up: {out / PAGE}")
     for line in SAYS:
         click.echo(f"  {line}")

@@ -30,7 +30,7 @@ def intervals(
 ) -> dict[str, int]:
     """An interval for every published count of a run or release: the algorithm is run again, so many times, on what was published,
     with fresh noise that is public. Writes ``intervals/`` of the release, or the folder ``out``; returns how many rows each
-    file has. :func:`das.read_intervals` reads them.
+    table and level has. :func:`das.read_intervals` reads them; places are looked up in its ``index.html``.
 
     ``rule`` makes intervals of replicates (``"ct"``, the Bureau's, ``"t"``, ``"z"``, ``"cz"``); of ``tables`` and ``levels`` that
     are named, or of all. It reads the release alone, and costs no budget.

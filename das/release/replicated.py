@@ -1,13 +1,13 @@
-"""``intervals/`` of a release: replicates, and intervals of every published count from them.
+"""``intervals/`` of a release, read: replicates, and intervals of every published count from them.
 
-    replicates (das.release.replicates, each by itself) -> errors of each table and level -> intervals
+    replicates (das.release.replicates, each by itself) -> errors of each table and level -> intervals (das.release.interval_files)
 
 Reading them needs no noise. Like ``das.release.post``, nothing here can see the truth.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,22 +17,20 @@ from numpy.typing import NDArray
 
 from das import tables
 from das.accounting.document import NAME as STATEMENT
-from das.engine import Progress
 from das.errors import ReleaseError, UserError
 from das.files.release import interval_rows, replicates
-from das.files.release.interval_rows import IntervalRows
 from das.files.run import run_directory
 from das.files.run.ledger import INTERVALS
 from das.model.histogram import Histogram
 from das.model.universe import Universe
 from das.release.post import Opened
-from das.replicates import ReplicateErrors, ReplicateInterval, check_rule, interval
+from das.replicates import check_rule
 from das.tables import Table
 
-#: Values of a table that are held at once, of each sum.
-BATCH = 1 << 22
 #: Replicates that do for shares, extremes and intervals of many areas at once.
 ENOUGH = 50
+#: Where places are looked up.
+PAGE = "index.html"
 #: What must stand beside intervals.
 SAYS = (
     "Of disclosure avoidance alone: not of coverage or response errors of the census.",
@@ -103,9 +101,6 @@ def file_of(table: Table, level: str) -> str:
     return f"{table.name}_{level}.parquet"
 
 
-# --- intervals -----------------------------------------------------------------------------------------------
-
-
 def chosen_of(opened: Opened, asked: AskedIntervals) -> list[tuple[Universe, Table, str]]:
     """Of each table and level that is asked for."""
     every = [(u, t) for u in opened.after.universes for t in tables.of(u, opened.assigned(u.name))]
@@ -121,42 +116,3 @@ def chosen_of(opened: Opened, asked: AskedIntervals) -> list[tuple[Universe, Tab
             )
     return [(u, t, level) for u, t in every if not asked.tables or t.name in asked.tables
             for level in opened.spine.levels if not asked.levels or level in asked.levels]  # fmt: skip
-
-
-def write_intervals(
-    opened: Opened, out: Path, asked: AskedIntervals, chosen: Sequence[tuple[Universe, Table, str]], progress: Progress
-) -> dict[str, int]:
-    rows: dict[str, int] = {}
-    progress.stage("intervals", len(chosen))
-    spine = opened.spine
-    codes = replicates.codes_of(spine, spine.levels[-1])
-    for u in opened.after.universes:
-        of_u = [(table, level) for other, table, level in chosen if other is u]
-        if not of_u:
-            continue
-        paths = [replicates.path_of(out, u.kind.folder, n) for n in range(asked.count + 1)]
-        found = [replicates.read(path, codes, u.schema).upward(spine) for path in paths]
-        for table, level in of_u:
-            name = file_of(table, level)
-            parts = _parts(opened, table, level, [levels[level] for levels in found], asked)
-            rows[name] = interval_rows.write(out / name, table, parts, private=opened.after.private)
-            progress.advance()
-    interval_rows.keep(out, rows)  # others are of other replicates, or of another coverage
-    return rows
-
-
-def _parts(
-    opened: Opened, table: Table, level: str, found: Sequence[Histogram], asked: AskedIntervals
-) -> Iterator[IntervalRows]:
-    """Some units at a time: of the release, the first of ``found``, and its replicates."""
-    codes = replicates.codes_of(opened.spine, level)
-    for start, stop in opened.spine.batches(level, len(table.columns), BATCH):
-        value = table.values(found[0].rows(start, stop))
-        first, second = np.zeros_like(value), np.zeros_like(value)
-        for h in found[1:]:
-            d = table.values(h.rows(start, stop)) - value
-            first += d
-            second += d * d
-        spread = ReplicateErrors(len(found) - 1, first, second)
-        made: ReplicateInterval = interval(value, spread, asked.coverage, asked.rule)
-        yield IntervalRows(codes[start:stop], value, spread, made)

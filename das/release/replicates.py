@@ -33,8 +33,9 @@ from das.noise import entropy
 from das.noise.answers import noisy_answers
 from das.noise.label import ChunkLabel
 from das.noise.samplers import VERSION
+from das.release import interval_files
 from das.release.post import Opened, estimate, on_published, open_release
-from das.release.replicated import SAYS, AskedIntervals, chosen_of, digest_of, write_intervals
+from das.release.replicated import SAYS, AskedIntervals, chosen_of, digest_of
 from das.version import __version__
 
 #: Values of one chunk of noise, about; of each level no more than two are held.
@@ -131,7 +132,7 @@ def replicate(release: Opened, counts: Mapping[str, Histogram], number: int, see
 def make(
     release: Path, out: Path, asked: AskedIntervals, *, workers: int, resume: bool, progress: Progress
 ) -> dict[str, int]:
-    """Write ``out``; returns the rows of each file.
+    """Write ``out``; returns the rows of each table and level.
 
     Raises:
         UserError: ``out`` has something else in it, or intervals of another seed or release; no such table or level.
@@ -154,7 +155,7 @@ def make(
     with executor(min(workers, max(len(left), 1))) as pool:
         for _ in in_order(pool, partial(_made, release, digest_of(release), out, asked.seed), left, ahead=2 * workers):
             progress.advance()
-    rows = write_intervals(opened, out, asked, chosen, progress)
+    rows = interval_files.write(opened, out, asked, chosen, progress)
     listed = {"replicates": asked.count, "coverage": asked.coverage, "rule": asked.rule, "says": SAYS, "rows": rows}
     files = run_directory.tree_digests(out)
     atomic.write_json(out / replicates.MANIFEST, marked(said | listed | {"digests": files}, opened.after.private))
