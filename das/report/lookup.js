@@ -105,7 +105,7 @@
     if (q.name !== "total") { caption.append(" "); add(caption, "code", q.name); }
     const head = add(add(grid, "thead"), "tr");
     const columns = ["count", "published", ...(replicated ? [`${data.coverage}\u00a0interval of\u00a0published`] : []), "noisy",
-                     "95%\u00a0interval" + (replicated ? " from\u00a0measurements" : ""), ...(withTruth ? ["true", "error"] : [])];
+                     "95%\u00a0interval" + (replicated ? " from measurements" : ""), ...(withTruth ? ["true", "error"] : [])];
     for (const name of columns) add(head, "th", name, { scope: "col" });
     const body = add(grid, "tbody");
     q.labels.forEach((label, i) => {
