@@ -164,21 +164,25 @@ def read_areas(
     kind: str | None = None,
     statistics: Sequence[str] = (),
     coverage: float = COVERAGE,
+    rule: str = "ct",
+    simultaneous: bool = False,
 ) -> pd.DataFrame:
     """Counts of areas of blocks, a row for each area and statistic: ``value`` as published, ``lower`` to ``upper`` its interval from
     replicates, where the release has any, with its ``rmse`` and ``bias``; the unbiased ``estimate`` from all measurements with its
     ``standard_error``, and ``estimate_low`` to ``estimate_high`` the interval about it; missing where nothing measured of blocks tells the
-    count. Intervals hold the true count with probability ``coverage``.
+    count. Intervals hold the true count with probability ``coverage``: each by itself, or with ``simultaneous`` those from replicates for all
+    areas at once. ``rule`` makes them of replicates, as that of :func:`das.intervals`.
 
     ``blocks`` is a file ``area,block``, or a block-assignment file of the Bureau; ``kind`` names areas that the release
-    knows, such as ``"Place"``. ``statistics`` are tables (``"P2"``), columns (``"P0020002"``) or queries, as of `das area`;
-    without any, the total of each universe.
+    knows, such as ``"Place"``. ``statistics`` are tables (``"P2"``), columns (``"P0020002"``) or queries, or computed of such, as of
+    `das area` (``"share:P0040002/P0040001"``, which has ``other_side``, too); without any, the total of each universe.
     """
     release = opened(path)
     if isinstance(statistics, str):
         raise InputError("statistics are a list of texts", where="read_areas", remedy=f"write [{statistics!r}]")
     areas = area_list.chosen(None if blocks is None else Path(blocks), kind, release.areas(), release.spine)
-    rows = area_counts.counts(release, areas, area_counts.statistics(release, statistics), coverage).rows()
+    asked = area_counts.statistics(release, statistics)
+    rows = area_counts.counts(release, areas, asked, coverage, rule=rule, together=simultaneous).rows()
     frame = pd.DataFrame([asdict(r) for r in rows]).astype(
         {"estimate_low": "Int64", "estimate_high": "Int64"} | dict.fromkeys(AREA_NUMBERS, float)
     )

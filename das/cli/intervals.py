@@ -16,7 +16,7 @@ from das.jobs.intervals import SEED
 from das.jobs.intervals import intervals as made
 from das.model.not_private import marked
 from das.release.area_counts import COVERAGE
-from das.release.replicated import COUNT_RULES, ENOUGH
+from das.release.replicated import COUNT_RULES, ENOUGH, PAGE
 
 
 @click.command()
@@ -61,11 +61,12 @@ def intervals(
     manifest = read_json(out / MANIFEST)
     if as_json:
         said = {key: manifest[key] for key in ("replicates", "coverage", "rule", "seed") if key in manifest}
-        click.echo(json.dumps(marked({"out": str(out)} | said | {"rows": rows}, manifest["private"])))
+        page = {"page": str(out / PAGE)} if (out / PAGE).is_file() else {}
+        click.echo(json.dumps(marked({"out": str(out)} | said | {"rows": rows} | page, manifest["private"])))
         return
     warn(manifest["private"])
     for name, n in rows.items():
         click.echo(f"  {name}: {n:,} intervals")
-    click.echo(f"written: {out}")
+    click.echo(f"written: {out}" + (f"; to look a place up: {out / PAGE}" if (out / PAGE).is_file() else ""))
     for line in manifest["says"]:
         click.echo(f"  {line}")

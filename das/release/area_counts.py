@@ -246,7 +246,8 @@ def _column(
     if len(there) < len(drawn):
         return ComputedColumn(asked, of, None)
     again = np.array([asked.of(one) for one in zip(*there, strict=True)])
-    return ComputedColumn(asked, of, said(of, again, side=asked.function == "share"))
+    told, function = said(of, again, side=asked.function == "share"), FUNCTIONS[asked.function]
+    return ComputedColumn(asked, of, replace(told, interval=told.interval.clipped(function.least, function.most)))
 
 
 def wide(coverage: float, at_95: float) -> float:

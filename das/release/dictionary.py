@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from das.files.microdata.layout import layout
@@ -90,8 +90,13 @@ Assigned = Mapping[str, Mapping[str, str]]
 
 def text(after: PostProcessing, spine: Spine, assigned: Assigned, apart: Collection[str]) -> str:
     """The file."""
+    return written(entries(after, spine, assigned, apart), after.private)
+
+
+def written(entries: Iterable[DictionaryLine], private: bool) -> str:
+    """Such a file of these lines."""
     out = io.StringIO()
-    rows = marked_rows(map(vars, entries(after, spine, assigned, apart)), after.private)
+    rows = marked_rows(map(vars, entries), private)
     lines = csv.DictWriter(out, rows[0], lineterminator="\n")
     lines.writeheader()
     lines.writerows(rows)
@@ -206,8 +211,13 @@ def _tables(u: Universe, spine: Spine, made_up: Mapping[str, str], private: bool
         yield "column", file, GEOCODE, "", CODE
         yield from (("column", file, c, "", says) for c, says in PLACES.items() if c in places)
         yield from (("column", file, f, "", x) for f, x in zip(table.columns, table.labels, strict=True))
-        if table.assigned:
-            yield "column", file, NOT_COUNTED, "", " ".join(made_up[a] for a in table.assigned)
-        if not private:
-            yield "column", file, COLUMN, "", WARNING
-            yield "code", file, COLUMN, CELL, WARNING
+        yield from marks(file, [made_up[a] for a in table.assigned], private)
+
+
+def marks(file: str, made_up: Sequence[str], private: bool) -> Iterator[LineParts]:
+    """Of the columns after all others: what was ``made_up`` by a rule, and that the noise was seeded."""
+    if made_up:
+        yield "column", file, NOT_COUNTED, "", " ".join(made_up)
+    if not private:
+        yield "column", file, COLUMN, "", WARNING
+        yield "code", file, COLUMN, CELL, WARNING

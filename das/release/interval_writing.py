@@ -30,6 +30,7 @@ from das.model.level_bounds import LevelBounds
 from das.model.not_private import marked
 from das.model.spine import Spine
 from das.model.universe import Universe
+from das.release import interval_files
 from das.release.replicated import BY_TRUTH, AskedIntervals, Tabulated, file_of
 from das.release.replicated_counts import ReplicatedCounts
 from das.tables import Table
@@ -130,7 +131,15 @@ def write_intervals(
             _Writing(of.spine, u, paths, by_level, bounds, asked, progress).tree(depth, slices)
     rows = {file_of(table, level): writers[table.name, level].rows for _, table, level in chosen}
     interval_rows.keep(out, rows)  # others are of other replicates, or of another coverage
-    listed = {"replicates": asked.count, "coverage": asked.coverage, "rule": asked.rule, "says": of.says(asked.rule), "rows": rows}
+    if of.opened is not None and len(slices) == 1:  # a page that is looked at has room for no more
+        interval_files.write(of.opened, out, asked, {table.name for _, table, _ in chosen}, of.says(asked.rule))
+    listed = {
+        "replicates": asked.count,
+        "coverage": asked.coverage,
+        "rule": asked.rule,
+        "says": of.says(asked.rule),
+        "rows": rows,
+    }
     files = {"digests": run_directory.tree_digests(out)}
     atomic.write_json(out / replicates.MANIFEST, marked(dict(said) | listed | files, of.private))
     return rows

@@ -1,6 +1,6 @@
-"""``intervals/`` of a release: replicates, and intervals of every published count from them.
+"""``intervals/`` of a release, read: replicates, and intervals of every published count from them.
 
-    replicates (das.release.replicates, each by itself) -> errors of each table and level -> intervals
+    replicates (das.release.replicates, each by itself) -> errors of each table and level -> intervals (das.release.interval_files)
 
 Reading them needs no noise. Like ``das.release.post``, nothing here can see the truth.
 """
@@ -23,11 +23,11 @@ from das.files.release import interval_rows, replicates
 from das.files.run import run_directory
 from das.files.run.ledger import INTERVALS
 from das.model.histogram import Histogram
+from das.model.level_bounds import LevelBounds
 from das.model.not_private import marked
 from das.model.spine import Spine
 from das.model.universe import Universe
 from das.release.post import Opened
-from das.model.level_bounds import LevelBounds
 from das.replicates import RULES, check_rule
 from das.tables import Table
 
@@ -37,6 +37,8 @@ ENOUGH = 50
 #: :data:`das.replicates.RULES` of any statistic.
 BY_TRUTH = "pratt"
 COUNT_RULES = (*RULES, BY_TRUTH)
+#: Where places are looked up.
+PAGE = "index.html"
 #: What must stand beside intervals.
 SAYS = (
     "Of disclosure avoidance alone: not of coverage or response errors of the census.",

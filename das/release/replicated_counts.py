@@ -40,7 +40,11 @@ class ReplicatedCounts(Frozen):
 
     @staticmethod
     def of(
-        spine: Spine, table: Table, level: str, levels: Sequence[Mapping[str, Histogram]], bounds: LevelBounds | None = None
+        spine: Spine,
+        table: Table,
+        level: str,
+        levels: Sequence[Mapping[str, Histogram]],
+        bounds: LevelBounds | None = None,
     ) -> ReplicatedCounts:
         """Of all units of a ``level`` of a tree."""
         depth = spine.index(level)

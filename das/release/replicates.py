@@ -127,7 +127,7 @@ def replicate(release: Opened, counts: Mapping[str, Histogram], number: int, see
 def make(
     release: Path, out: Path, asked: AskedIntervals, *, workers: int, resume: bool, progress: Progress
 ) -> dict[str, int]:
-    """Write ``out``; returns the rows of each file.
+    """Write ``out``; returns the rows of each table and level.
 
     Raises:
         UserError: ``out`` has something else in it, or intervals of another seed or release; no such table or level.

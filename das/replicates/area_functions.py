@@ -11,7 +11,9 @@ statistic          of counts :math:`a_d`, :math:`b_d` of areas d                
 =================  ========================================================================  ===============
 
 Noise makes areas look more different than they are: the replicates of a deviation or of a dissimilarity lie above the published value,
-and their bias is subtracted where it is half a standard deviation or more. An index needs that warning beside its interval.
+and their bias is subtracted where it is half a standard deviation or more. An index needs that warning beside its interval. And it needs
+another one: of districts that were drawn to be equal in published counts the deviation is published too small, and the true one lies where the
+replicates do. No interval begins or ends where the statistic cannot be.
 """
 
 from __future__ import annotations
@@ -30,11 +32,14 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class AreaFunction:
-    """A ``function`` of one or two counts by area; ``each`` says whether of each area, or of all together."""
+    """A ``function`` of one or two counts by area; ``each`` says whether of each area, or of all together. It is ``least`` at the least,
+    and ``most`` at the most."""
 
     counts: int
     each: bool
     function: Callable[..., Floats]
+    least: float = -np.inf
+    most: float = np.inf
 
 
 def share(a: Floats, b: Floats) -> Floats:
@@ -78,11 +83,11 @@ def dissimilarity(a: Floats, b: Floats) -> Floats:
 
 
 FUNCTIONS: Mapping[str, AreaFunction] = {
-    "share": AreaFunction(2, True, share),
+    "share": AreaFunction(2, True, share, 0, 1),
     "difference": AreaFunction(2, True, difference),
-    "rank": AreaFunction(1, True, rank),
-    "deviation": AreaFunction(1, False, deviation),
-    "dissimilarity": AreaFunction(2, False, dissimilarity),
+    "rank": AreaFunction(1, True, rank, 1),
+    "deviation": AreaFunction(1, False, deviation, 0),
+    "dissimilarity": AreaFunction(2, False, dissimilarity, 0, 1),
 }
 
 

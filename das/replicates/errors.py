@@ -14,6 +14,7 @@ Source: Ashmead, Hawes, Pritts, Zhuravlev, Keller (2024), *An approximate Monte 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -44,6 +45,17 @@ class ReplicateErrors(Frozen):
         """Of published values and their ``replicates``, ``(s, *value.shape)``."""
         difference = replicates - value
         return ReplicateErrors(len(replicates), difference.sum(axis=0), (difference * difference).sum(axis=0))
+
+    @staticmethod
+    def over(value: NDArray[np.int64], replicates: Iterable[NDArray[np.int64]]) -> ReplicateErrors:
+        """The same of counts, of one replicate after the other."""
+        first, second, number = np.zeros_like(value), np.zeros_like(value), 0
+        for one in replicates:
+            difference = one - value
+            first += difference
+            second += difference * difference
+            number += 1
+        return ReplicateErrors(number, first, second)
 
     @property
     def bias(self) -> Floats:

@@ -23,7 +23,7 @@ Source: Ashmead, Hawes, Pritts, Zhuravlev, Keller (2024), sections 3 to 5.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import NormalDist
 
 import numpy as np
@@ -58,6 +58,10 @@ class ReplicateInterval(Frozen):
     upper: NDArray[np.int64] | Floats
     margin: Floats
     subtracted: NDArray[np.bool_]
+
+    def clipped(self, least: float, most: float) -> ReplicateInterval:
+        """Of a statistic that is nowhere else."""
+        return replace(self, lower=np.maximum(self.lower, least), upper=np.minimum(self.upper, most))
 
 
 def check_rule(coverage: float, rule: str, rules: Collection[str] = RULES) -> None:

@@ -67,7 +67,8 @@ class Answers:
     one noisy answer at 95 %, -1 where a unit was not measured; without any measurement it and ``noisy`` are ``None``.
     ``exact``: the published answers are invariants. ``middle`` and ``within`` are the interval at 95 % of each answer, from
     all that is known of its unit: the unbiased estimate, and what the true count is off it at most, -1 where nothing
-    determines it; ``None`` off the spine. Nothing in it depends on the truth.
+    determines it; ``None`` off the spine. ``lower`` and ``upper`` are the ends of the intervals of the published answers from replicates,
+    where there are any. Nothing in it depends on the truth.
     """
 
     universe: str
@@ -81,6 +82,8 @@ class Answers:
     exact: bool
     middle: Ints | None = None
     within: Ints | None = None
+    lower: Ints | None = None
+    upper: Ints | None = None
 
     def __post_init__(self) -> None:
         units, answers = self.published.shape
@@ -88,9 +91,11 @@ class Answers:
         margin_fits = self.margin is None or self.margin.shape == (units,)
         if len(self.labels) != answers or not noisy_fits or not margin_fits:
             raise InputError("labels, counts and noise differ in shape", where=f"{self.level}, {self.query}")
-        if (self.noisy is None) != (self.margin is None) or (self.middle is None) != (self.within is None):
+        pairs = ((self.noisy, self.margin), (self.middle, self.within), (self.lower, self.upper))
+        if any((one is None) != (other is None) for one, other in pairs):
             raise InputError("noise goes with its margin", where=f"{self.level}, {self.query}")
-        if any(x is not None and x.shape != self.published.shape for x in (self.middle, self.within)):
+        intervals = (self.middle, self.within, self.lower, self.upper)
+        if any(x is not None and x.shape != self.published.shape for x in intervals):
             raise InputError("counts and intervals differ in shape", where=f"{self.level}, {self.query}")
 
     @property

@@ -10,7 +10,9 @@
   const found = document.getElementById("lookup-found");
   const result = document.getElementById("lookup-result");
   const withTruth = data.levels.some((l) => l.queries.some((q) => "true" in q));
+  const replicated = data.coverage !== undefined;
   const number = (x) => x.toLocaleString("en-US").replace("-", "\u2212");
+  const fromTo = (low, high) => low === high ? number(low) : `${number(low)} to ${number(high)}`;
   const words = (name) => name.split("_").map((w, i) => i && /^.[^A-Z]*$/.test(w) ? w.toLowerCase() : w).join(" ");
   const plain = (text) => text.normalize("NFD").replace(/[\u0300-\u036f]/g, "").toLowerCase();
   // A block's code has the digit of its block group twice; a GEOID, which joins to TIGER, has it once.
@@ -49,7 +51,7 @@
       level.open = (async () => {
         level.up = level.parent ? await unpack(level.parent) : [];
         for (const q of level.queries)
-          for (const side of ["published", "noisy", "measured", "off", "within", "kind", "true"])
+          for (const side of ["published", "noisy", "measured", "off", "within", "kind", "below", "above", "true"])
             if (side in q) q[side] = await unpack(q[side]);
       })();
     }
@@ -80,12 +82,13 @@
   function cells(row, q, i, unit, units) {
     const at = i * units + unit, published = q.published[at];
     add(row, "td", number(published));
+    if (replicated) add(row, "td", q.below ? fromTo(published - q.below[at], published + q.above[at]) : "–", { class: "strong" });
     add(row, "td", q.noisy && q.measured[unit] ? number(q.noisy[at]) : q.exact ? "exact" : "not measured");
     const within = q.within ? q.within[q.kind[unit] * q.labels.length + i] : -1, middle = within < 0 ? 0 : published + q.off[at];
     const outside = Math.abs(published - middle) > within ? "\u2691 outside " : "";
     if (q.exact) add(row, "td", number(published));
     else if (within < 0) add(row, "td", "–");
-    else add(row, "td", outside + (within ? `${number(middle - within)} to ${number(middle + within)}` : number(middle)));
+    else add(row, "td", outside + fromTo(middle - within, middle + within));
     if (withTruth) {
       add(row, "td", number(q.true[at]));
       add(row, "td", number(published - q.true[at]), { class: "strong" });
@@ -101,7 +104,8 @@
     const caption = add(grid, "caption", `${q.title} (${q.records})`);
     if (q.name !== "total") { caption.append(" "); add(caption, "code", q.name); }
     const head = add(add(grid, "thead"), "tr");
-    const columns = ["count", "published", "noisy", "95%\u00a0interval"].concat(withTruth ? ["true", "error"] : []);
+    const columns = ["count", "published", ...(replicated ? [`${data.coverage}\u00a0interval of\u00a0published`] : []), "noisy",
+                     "95%\u00a0interval" + (replicated ? " from measurements" : ""), ...(withTruth ? ["true", "error"] : [])];
     for (const name of columns) add(head, "th", name, { scope: "col" });
     const body = add(grid, "tbody");
     q.labels.forEach((label, i) => {
@@ -124,7 +128,7 @@
       const line = add(result, "p", "Part of ");
       linkTo(line, depth - 1, level.up[unit], full(above, level.up[unit]));
     }
-    const tables = add(result, "div", undefined, withTruth ? {} : { class: "tables" });
+    const tables = add(result, "div", undefined, withTruth || replicated ? {} : { class: "tables" });
     for (const q of level.queries) table(add(tables, "div"), q, unit, level.code.length);
     if (level.parent && data.levels[depth + 1]?.parent) {
       const below = await open(data.levels[depth + 1]);

@@ -23,17 +23,18 @@ from das.report.answers import AnswerKey, Answers, Shown
 Ints = NDArray[np.int64]
 
 
-def data(shown: Shown, true: Mapping[AnswerKey, Ints] | None = None) -> str:
+def data(shown: Shown, true: Mapping[AnswerKey, Ints] | None = None, coverage: float | None = None) -> str:
     """JSON for a ``<script>`` element: level by level codes, names (where there are any), parents and answers
     (``(answers, units)`` each). ``geoid``: the codes of the level have a GEOID, or are it. ``areas`` off the spine
-    are told likewise, but for parents."""
+    are told likewise, but for parents. ``coverage`` is that of intervals from replicates, where there are any."""
 
     def told(kind: str, place: dict[str, Any]) -> dict[str, Any]:
         return place | {"queries": [_query(a, None if true is None else true[a.key]) for a in shown.at(kind)]}
 
     levels = [told(level, _places(shown.spine, level)) for level in shown.whole]
     areas = [told(a.kind, {"name": a.kind, "geoid": False} | _called(a.codes, a.called)) for a in shown.areas]
-    return json.dumps({"levels": levels, "areas": areas}, separators=(",", ":")).replace("<", "\\u003c")
+    replicated = {} if coverage is None else {"coverage": f"{100 * coverage:g}%"}
+    return json.dumps({"levels": levels, "areas": areas} | replicated, separators=(",", ":")).replace("<", "\\u003c")
 
 
 def _places(spine: Spine, level: str) -> dict[str, Any]:
@@ -59,6 +60,8 @@ def _query(a: Answers, true: Ints | None) -> dict[str, Any]:
     if a.middle is not None and a.within is not None:  # margins are those of a few kinds of units
         within, kind = np.unique(a.within, axis=0, return_inverse=True)
         out |= {"off": pack((a.middle - a.published).T), "within": pack(within), "kind": pack(kind.ravel())}
+    if a.lower is not None and a.upper is not None:
+        out |= {"below": pack((a.published - a.lower).T), "above": pack((a.upper - a.published).T)}
     if true is not None:
         out["true"] = pack(true.T)
     return out

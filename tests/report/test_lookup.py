@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import shutil
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -79,9 +80,9 @@ def browsed(browser: Any) -> Iterator[Browsed]:
 def opened(browsed: Browsed, tmp_path: Path) -> Callable[..., Any]:
     """The look-up alone, of what is given."""
 
-    def look_up(shown: Shown, asked: str = "") -> Any:
+    def look_up(shown: Shown, asked: str = "", coverage: float | None = None) -> Any:
         part = environment().get_template("lookup.html")
-        html = part.render(lookup=Markup(lookup.data(shown)), confidential=False, left_out=[])
+        html = part.render(lookup=Markup(lookup.data(shown, coverage=coverage)), confidential=False, left_out=[])
         path = tmp_path / "page.html"
         path.write_text(f'<!DOCTYPE html>\n<html lang="en"><meta charset="utf-8"><body>{html}</body></html>', "utf-8")
         return browsed(path.as_uri() + asked)
@@ -174,6 +175,30 @@ def test_intervals_are_those_of_the_page_from_python(opened):
     assert got[0][1] == ["m", "1,451", "1,452", "\u2691 outside 1,225 to 1,237"]
     assert got[0][0][3] == "–"
     assert got[1] == [["f", "7", "not measured", "7"], ["m", "0", "not measured", "−8 to 4"]]
+
+
+def test_intervals_of_published_counts_stand_beside_them(opened):
+    """One that is off to a side, one without width, and one of an area off the spine; the other interval is told apart from it."""
+    tree = spine()
+    published = np.array([[12], [0], [2000]])
+    lower, upper = np.array([[13], [0], [1500]]), np.array([[40], [0], [2001]])
+    blocks = Answers("persons", "Block", "total", "Total", ("total",), published, None, None, False, published + 1,
+                     np.array([[5], [-1], [5]]), lower, upper)  # fmt: skip
+    town = with_town(tree)
+    city = replace(town.answers[-1], lower=np.array([[40]]), upper=np.array([[44]]))
+    page = opened(Shown(tree, (*town.answers[:3], blocks, city), tree.levels, town.areas), coverage=0.9)
+    got = [g["tables"][0][0] for g in typed(page, *tree.geocodes(tree.levels[-1]).tolist(), "Place=city", "44007")]
+    assert [row[1:3] for row in got] == [["12", "13 to 40"], ["0", "0"], ["2,000", "1,500 to 2,001"], ["42", "40 to 44"],
+                                         ["21", "–"]]  # fmt: skip
+    assert [row[4] for row in got] == ["8 to 18", "–", "1,996 to 2,006", "–", "–"]
+    heads = page.evaluate("[...document.querySelectorAll('#lookup-result th[scope=col]')].map((x) => x.textContent)")
+    assert [h.replace("\u00a0", " ") for h in heads] == [
+        "count",
+        "published",
+        "90% interval of published",
+        "noisy",
+        "95% interval from measurements",
+    ]
 
 
 def test_a_tree_without_names_is_searched_by_code(opened):

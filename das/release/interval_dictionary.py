@@ -1,0 +1,80 @@
+"""``intervals/dictionary.csv``: what every file of the intervals of a release means, each of its columns, and each code in them.
+
+The lines of :mod:`das.release.dictionary`. The dictionary of a release is sealed with it, and says nothing of what is added later. Files are
+named from ``intervals/`` on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+from das.files.release import replicates
+from das.files.release.tables import GEOID
+from das.model.universe import Universe
+from das.release.dictionary import NAME, DictionaryLine, LineParts, marks, written
+from das.release.post import Opened
+from das.release.replicated import PAGE
+from das.tables import Table
+from das.tables import of as tables_of
+
+FILES = (
+    (replicates.MANIFEST, "how the intervals were made, of which release, and the digests of all other files here"),
+    (NAME, "this file"),
+    (PAGE, "look up a place: its published counts with their intervals, and its noisy measurements"),
+)
+PLACE = "the Bureau's standard identifier, which joins to TIGER; of a level that has none, the code of the unit"
+#: Columns of intervals, in their order.
+COLUMNS = {
+    GEOID: PLACE,
+    "variable": "the column of the table",
+    "label": "what it counts",
+    "value": "the published count",
+    "lower": "lower end of its interval",
+    "upper": "upper end of its interval",
+    "moe": "margin of error: half the width of the interval before its ends are made whole",
+    "rmse": "root mean squared difference of the replicates from the published count",
+    "bias": "mean difference of the replicates from the published count",
+    "bias_subtracted": "whether the interval is about the published count less the bias",
+    "replicates": "how many replicates there are",
+}
+
+
+def text(opened: Opened, tables: Collection[str]) -> str:
+    """The file, of intervals of the ``tables`` of these names."""
+    private = opened.after.private
+    out = [DictionaryLine("", "file", name, "", "", says) for name, says in FILES]
+    for u in opened.after.universes:
+        made_up = opened.assigned(u.name)
+        lines = list(_replicates(u, private))
+        for table in tables_of(u, made_up):
+            if table.name in tables:
+                lines += _table(u, table, [made_up[a] for a in table.assigned], private)
+        out += [DictionaryLine(u.name, *line) for line in lines]
+    return written(out, private)
+
+
+def _table(u: Universe, table: Table, made_up: list[str], private: bool) -> Iterator[LineParts]:
+    file = f"{table.name}_*.parquet"
+    yield (
+        "file",
+        file,
+        "",
+        "",
+        f"{table.name}: {table.title} ({u.records}), one row for each count that is not 0 everywhere",
+    )
+    for column, says in COLUMNS.items():
+        yield "column", file, column, "", says
+    yield from (("code", file, "variable", name, x) for name, x in zip(table.columns, table.labels, strict=True))
+    yield from marks(file, made_up, private)
+
+
+def _replicates(u: Universe, private: bool) -> Iterator[LineParts]:
+    file = f"{replicates.NAME}/{u.kind.folder}/replicate=*/part-*.parquet"
+    yield "file", file, "", "", (f"replicates of {u.records}, and as number 000 the release: one row for each cell of a unit of "
+                                 "the lowest level in which anybody is")  # fmt: skip
+    yield "column", file, GEOID, "", PLACE
+    for a in u.schema.attributes:
+        yield "column", file, a.name, "", a.title
+        yield from (("code", file, a.name, code, label) for code, label in zip(a.levels, a.labels, strict=True))
+    yield "column", file, replicates.COUNT, "", "how many there are in the cell"
+    yield from marks(file, [], private)

@@ -1,0 +1,37 @@
+"""``release/intervals/index.html``: the look-up of a release, with an interval beside every published count.
+
+A function of published values alone, and so as public as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from markupsafe import Markup
+
+from das.report import lookup
+from das.report.answers import Shown
+from das.report.template import environment
+
+
+def interval_html(
+    shown: Shown, name: str, coverage: float, replicates: int, enough: int, says: Sequence[str], *, private: bool
+) -> str:
+    """``shown`` has intervals at ``coverage`` from so many ``replicates``; ``enough`` would do for all that is computed of them. ``says``
+    must stand beside them.
+
+    The same arguments give the same page: it holds no time and no name of a machine.
+    """
+    return environment().get_template("intervals.html").render(
+        confidential=False,
+        root="../",
+        private=private,
+        name=name,
+        percent=f"{100 * coverage:g}",
+        replicates=replicates,
+        enough=enough,
+        says=says,
+        areas=[a.kind for a in shown.areas],
+        lookup=Markup(lookup.data(shown, coverage=coverage)),
+        left_out=[lv for lv in shown.spine.levels if lv not in shown.whole],
+    )  # fmt: skip

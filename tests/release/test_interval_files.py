@@ -1,0 +1,158 @@
+"""What `das intervals` writes beside the replicates: the page says what the tables say, and every file is explained."""
+
+from __future__ import annotations
+
+import base64
+import json
+import shutil
+import zlib
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+
+import das
+from das.engine import Silent
+from das.model.not_private import COLUMN, WARNING
+from das.release.replicated import PAGE, AskedIntervals
+from das.release.replicates import make
+from tests.commands import Commands
+from tests.report.parsed import Page, assert_sound, unpack
+from tests.worlds import Worlds
+
+#: A column of a table, and the query and answer of the page that count the same.
+SAME = {"P0010001": ("persons", "total", 0), "P0030001": ("persons", "votingage", 1), "P0020002": ("persons", "hispanic", 1),
+        "H0010001": ("housing units", "total", 0), "H0010002": ("housing units", "h1", 1)}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def run(worlds: Worlds, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """With intervals, at a coverage and by a rule that are not the default."""
+    out = worlds.copy(worlds.run("run.seed=1", data="one thousand"), tmp_path_factory.mktemp("made") / "run")
+    asked = AskedIntervals(4, seed=5, coverage=0.8, rule="t")
+    make(out / "release", out / "release" / "intervals", asked, workers=1, resume=False, progress=Silent())
+    return out
+
+
+@pytest.fixture(scope="module")
+def text(run: Path) -> str:
+    return (run / "release" / "intervals" / PAGE).read_text(encoding="utf-8")
+
+
+def looked_up(text: str) -> dict[str, pd.DataFrame]:
+    """By level, and kind of areas: of each unit the columns of :data:`SAME` as the page has them, with both ends."""
+    data = json.loads(Page(text).scripts[0])
+    return {place["name"]: _ends(place) for place in [*data["levels"], *data["areas"]]}
+
+
+def _ends(place: dict[str, Any]) -> pd.DataFrame:
+    codes = json.loads(zlib.decompress(base64.b64decode(place["codes"])))
+    queries = {(q["records"], q["name"]): q for q in place["queries"]}
+    out: dict[tuple[str, str], Any] = {}
+    for field, (records, name, answer) in SAME.items():
+        q = queries[records, name]
+        value, below, above = (unpack(q[s]).reshape(-1, len(codes))[answer] for s in ("published", "below", "above"))
+        out |= {(field, "value"): value, (field, "lower"): value - below, (field, "upper"): value + above}
+    return pd.DataFrame(out, index=codes)
+
+
+def test_the_page_has_the_intervals_of_the_tables(run: Path, text: str) -> None:
+    shown, wide = looked_up(text), 0
+    for level in ("State", "County", "Block_Group", "Block"):
+        for field in SAME:
+            rows = das.read_intervals(run, f"{field[0]}{int(field[1:4])}", level, method="replicates")
+            rows = rows[rows["field"] == field].set_index("geocode")
+            for side in ("value", "lower", "upper"):
+                assert rows[side].equals(shown[level][field, side].reindex(rows.index).rename(side)), (level, field)
+            wide += int((rows["upper"] > rows["lower"]).sum())
+    assert wide > 50
+
+
+def test_the_page_has_those_of_areas_across_the_levels(run: Path, text: str) -> None:
+    """As `das area` has them, which knows nothing of the page."""
+    persons = [field for field in SAME if field.startswith("P")]
+    found = das.read_areas(run, kind="Place", statistics=persons, coverage=0.8, rule="t")
+    place, wide = looked_up(text)["Place"], 0
+    for field in persons:
+        rows = found[found["field"] == field].set_index("area")
+        assert len(rows) == len(place)
+        for side in ("value", "lower", "upper"):
+            assert (rows[side] == place[field, side]).all(), (field, side)
+        wide += int((rows["upper"] > rows["lower"]).sum())
+    assert wide
+
+
+def test_areas_at_once_have_wider_intervals(run: Path) -> None:
+    alone, together = (das.read_areas(run, kind="Place", statistics=["share:P0040002/P0040001"], simultaneous=s).set_index("area")
+                       for s in (False, True))  # fmt: skip
+    known = alone["lower"].notna() & (alone["rmse"] > 0)
+    width = (together["upper"] - together["lower"])[known] / (alone["upper"] - alone["lower"])[known]
+    assert (width >= 1 - 1e-12).all()
+    assert width.max() - width.min() < 1e-9  # one factor for all
+
+
+def test_the_page_is_sound_and_says_what_it_is(text: str) -> None:
+    page = assert_sound(text)
+    assert WARNING in page.text
+    assert "again on what it published, 4 times" in page.text
+    assert "4 replicates are for trying out" in page.text
+    assert "80% interval of published" in page.text
+    assert "95% interval from measurements" in page.text
+    assert "confidential" not in page.text.lower()
+
+
+def test_the_same_page_comes_of_the_same_release(run: Path, text: str, tmp_path: Path) -> None:
+    asked = AskedIntervals(4, seed=5, coverage=0.8, rule="t", tables=("P1",), levels=("County",))
+    make(run / "release", tmp_path / "other", asked, workers=2, resume=False, progress=Silent())
+    assert (tmp_path / "other" / PAGE).read_text(encoding="utf-8") == text
+
+
+def test_the_dictionary_has_every_file_and_every_column_and_no_other(run: Path, tmp_path: Path) -> None:
+    some = worlds_copy(run, tmp_path)
+    for folder, tables in ((run / "release" / "intervals", {"P1", "P2", "P3", "P4", "P5", "H1"}), (some, {"P2", "H1"})):
+        lines = pd.read_csv(folder / "dictionary.csv", dtype=str, keep_default_na=False)
+        assert (lines[COLUMN] == "seeded").all()
+        assert (lines["label"] != "").all()
+        patterns = lines[lines["kind"] == "file"]["file"].tolist()
+        assert {p.removesuffix("_*.parquet") for p in patterns if p.endswith("_*.parquet")} == tables
+        files = [str(p.relative_to(folder)) for p in sorted(folder.rglob("*")) if p.is_file()]
+        assert {f: sum(fnmatch(f, p) for p in patterns) for f in files} == dict.fromkeys(files, 1)
+        for pattern in patterns:
+            here = [folder / f for f in files if fnmatch(f, pattern)]
+            assert here, pattern
+            if pattern.endswith(".parquet"):
+                said = lines[(lines["kind"] == "column") & (lines["file"] == pattern)]["column"].tolist()
+                assert all(pq.read_schema(path).names == said for path in here), pattern
+                check_codes(lines[(lines["kind"] == "code") & (lines["file"] == pattern)], here)
+
+
+def worlds_copy(run: Path, folder: Path) -> Path:
+    """Intervals of two tables alone, at two levels."""
+    shutil.copytree(run / "release" / "intervals" / "replicates", folder / "some" / "replicates")
+    shutil.copy(run / "release" / "intervals" / "manifest.json", folder / "some" / "manifest.json")
+    asked = AskedIntervals(4, 5, 0.9, tables=("P2", "H1"), levels=("Tract", "Block"))
+    make(run / "release", folder / "some", asked, workers=1, resume=True, progress=Silent())
+    return folder / "some"
+
+
+def check_codes(codes: pd.DataFrame, paths: list[Path]) -> None:
+    """Every code of a column that has any is explained; of a table's column, in the words of the file."""
+    frame = pd.concat([pq.read_table(p).to_pandas() for p in paths])
+    for column, said in codes.groupby("column"):
+        words = dict(zip(said["code"], said["label"], strict=True))
+        assert set(frame[column].astype(str)) <= set(words)
+        if column == "variable":
+            assert (frame["label"].astype(str) == frame["variable"].astype(str).map(words)).all()
+
+
+def test_the_command_says_where_to_look(commands: Commands, run: Path, tmp_path: Path) -> None:
+    asked = (run, "--replicates", 2, "--level", "County", "--table", "P1", "--quiet", "--out", tmp_path / "out")
+    code, out, _ = commands.named("intervals")(*asked)
+    assert code == 0
+    assert str(tmp_path / "out" / PAGE) in out
+    code, out, _ = commands.named("intervals")(*asked, "--json")
+    assert json.loads(out)["page"] == str(tmp_path / "out" / PAGE)
+    assert commands.named("account")("verify", run)[0] == 0
