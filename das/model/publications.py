@@ -92,6 +92,8 @@ _OCCUPANCY = (
 _TABULATION = (("TABBLKST", 2), ("TABBLKCOU", 3), ("TABTRACTCE", 6), ("TABBLKGRPCE", 1), ("TABBLK", 4))
 _ENUMERATION = (("STATE", 2), ("COUNTY", 4), ("ENUMDIST", 4))
 _HEAD = ("SCHEMA_TYPE_CODE", BUILD)
+#: The codes of RTYPE of persons.
+WHERE_LIVING = {"3": "person in a housing unit", "5": "person in group quarters"}
 #: What columns hold that carry no attribute.
 SAYS = {
     GEOCODE: "code of the unit, as in spine.parquet", SERIAL: "number of the person, from 0; it means nothing else",
@@ -105,8 +107,8 @@ SAYS = {
 
 
 def _where_living(schema: Schema) -> CodedColumn:
-    return CodedColumn("RTYPE", ("3", "5"), (schema.level_of("hhgq") > 0).astype(np.int64),
-                       labels=("person in a housing unit", "person in group quarters"))  # fmt: skip
+    code = np.where(np.arange(len(schema.attribute("hhgq").levels)) > 0, "5", "3")
+    return CodedColumn.follows("RTYPE", schema, ("hhgq",), code, WHERE_LIVING)
 
 
 def _redistricting_persons() -> MicrodataForm:
