@@ -195,10 +195,15 @@ class Schema(Frozen):
     @cached_property
     def _never(self) -> tuple[tuple[NDArray[np.bool_], ...], ...]:
         """The structural zeros, as boxes."""
+        where = f"schema {self.name!r}, structural zeros"
+        known = [*self._names, *(g.name for g in self.recodes)]
+        if unknown := [name for rule in self.impossible for name in rule if name not in known]:
+            raise SpecError(
+                f"no attribute {unknown[0]!r}, and no grouping", where=where, remedy=f"there are {', '.join(known)}"
+            )
         try:
             return tuple(map(self.box, self.impossible))
         except SpecError as error:
-            where = f"schema {self.name!r}, structural zeros"
             raise SpecError(error.what, where=where, remedy=error.remedy) from None
 
     @property

@@ -47,7 +47,7 @@ def test_a_grouping_cannot_have_the_name_of_a_query(name: str) -> None:
         (lambda: Schema("s", (SEX,), (Grouping("g", "sex", ("x",), (0, 0, 0)),)), "does not cover"),
         (lambda: Schema("s", (SEX,), (Grouping("g", "age", ("x",), (0, 0)),)), "no attribute 'age'"),
         (lambda: Schema("s", (SEX,), dwelling="home"), "no attribute 'home'"),
-        (lambda: Schema("s", (SEX,), impossible=({"age": ("old",)},)), "'age' is neither an attribute nor a grouping"),
+        (lambda: Schema("s", (SEX,), impossible=({"age": ("old",)},)), "no attribute 'age', and no grouping"),
         (lambda: Schema("s", (SEX,), impossible=({"sex": ("x",)},)), "'sex' has no level 'x'"),
     ],
 )

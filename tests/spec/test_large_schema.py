@@ -97,7 +97,7 @@ def test_loading_builds_nothing_of_the_size_of_the_cells() -> None:
         ('"home * origin"]', '"home * minor"]', "does not tell the groups of 'home \\* minor' apart"),
         ('minor = ["yes"], sex', 'minor = ["no"], age = ["3"], sex', "no record can meet this condition"),
         ('income = ["39"]', 'income = ["40"]', "'income' has no level '40'"),
-        ('minor = ["yes"], income', 'wealth = ["yes"], income', "'wealth' is neither an attribute nor a grouping"),
+        ('minor = ["yes"], income', 'wealth = ["yes"], income', "no attribute 'wealth', and no grouping"),
     ],
 )
 def test_what_is_wrong_is_found_without_them(old: str, new: str, message: str) -> None:

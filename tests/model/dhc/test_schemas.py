@@ -4,12 +4,10 @@ published levels where they are at hand."""
 from __future__ import annotations
 
 import hashlib
-import json
 import subprocess
 import sys
 from collections import Counter
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,15 +22,6 @@ from das.model.schema import CENRACE, PL94, Schema
 from das.model.schemas import SCHEMAS
 
 EVERY = [DHCP, DHCH, TENVACGQ]
-
-
-@pytest.fixture(scope="session")
-def published(shared_data: Path) -> dict[str, Any]:
-    path = shared_data.parent / "facts" / "dhc_levels.json"
-    if not path.is_file():
-        pytest.skip(f"the published levels are not at hand ({path})")
-    found: dict[str, Any] = json.loads(path.read_text())
-    return found
 
 
 def digest(value: object) -> str:
