@@ -60,7 +60,8 @@ class Table:
         """From a label and boxes for each column, which counts a record once for each box that it is in."""
         boxes = [box for _, each in lines for box in each]
         query = Query(name, tuple(_told(a, [box[i] for box in boxes]) for i, a in enumerate(schema.attributes)))
-        inside = [np.concatenate([_answers(query, box) for box in each]) for _, each in lines]
+        first = [np.unique(g.index, return_index=True)[1] for g in query.groupings]
+        inside = [np.concatenate([_answers(first, box) for box in each]) for _, each in lines]
         labels = tuple(label for label, _ in lines)
         indptr = np.cumsum([0, *map(len, inside)])
         return Table(name, title, _fields(name, len(lines)), labels, query, indptr, np.concatenate(inside))
@@ -122,10 +123,12 @@ def _told(attribute: Attribute, masks: Sequence[NDArray[np.bool_]]) -> Grouping:
     return Grouping(attribute.name, attribute.name, tuple(map(str, range(len(first)))), tuple(number.tolist()))
 
 
-def _answers(query: Query, box: Box) -> NDArray[np.int64]:
-    """Those whose cells are in a box, none of which cuts a group in two."""
-    inside = [np.unique(np.asarray(g.index)[mask]) for g, mask in zip(query.groupings, box, strict=True)]
-    return np.ravel_multi_index(np.ix_(*inside), query.shape).ravel()
+def _answers(first: Sequence[NDArray[np.int64]], box: Box) -> NDArray[np.int64]:
+    """Those whose cells are in a box, none of which cuts a group in two: ``first`` has a level of each group."""
+    out = np.zeros(1, dtype=np.int64)
+    for level, mask in zip(first, box, strict=True):
+        out = (out[:, None] * len(level) + np.flatnonzero(mask[level])).ravel()
+    return out
 
 
 def _fields(name: str, number: int) -> tuple[str, ...]:

@@ -204,10 +204,8 @@ def _jointly(
     columns = [c for c in plan.columns if own in c.by and all(by in of for by in c.by if by != own)]
     beside = sorted({by for c in columns for by in c.by if by != own}, reverse=True)
     shape = [levels for _, levels in (*beside, own)]
-    key, record = (
-        np.arange(prod(shape[:-1])).reshape(*shape[:-1], 1),
-        np.zeros(len(next(iter(entries.values()))), dtype=np.int64),
-    )
+    key = np.arange(prod(shape[:-1])).reshape(*shape[:-1], 1)
+    record = np.zeros_like(entries[columns[0].name])
     for by in beside:
         record = record * by[1] + known[of[by]]
     for c in columns:
