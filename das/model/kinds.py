@@ -7,7 +7,7 @@ nobody declared, such as one under ``[universes]`` of a configuration, has those
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from das.model.microdata_form import labelled
@@ -34,6 +34,9 @@ class RecordKind:
     serial: bool = False  #: its microdata are numbered
     dwellings: bool = False  #: its records are those that the first universe's live in
     publications: tuple[Publication, ...] = ()
+    late: tuple[
+        tuple[str, Callable[[], Publication]], ...
+    ] = ()  #: more, by the name of the schema, made when asked for
     together: str = ""  #: what the total of several universes does not say of its records
     formerly: str = ""  #: its name in earlier configurations
 
@@ -64,11 +67,15 @@ class RecordKind:
         """
         return stem if self.plain else f"{stem}-{self.name}"
 
+    def published(self, schema: Schema) -> Publication | None:
+        """The publication of records with these attributes, if there is one."""
+        made = dict(self.late).get(schema.name)
+        every = (*self.publications, *([made()] if made else ()))
+        return next((p for p in every if p.schema.attributes == schema.attributes), None)
+
     def publication(self, schema: Schema) -> Publication:
         """How its records are published, if they have these attributes."""
-        known = next((p for p in self.publications if p.schema.attributes == schema.attributes), None)
-        if known is None:
-            known = Publication(schema, labelled(schema, self.name, self.serial))
+        known = self.published(schema) or Publication(schema, labelled(schema, self.name, self.serial))
         chain = known.chain if known.schema.dwelling == schema.dwelling else None
         return Publication(schema, known.microdata, chain, known.tables or general(schema, self.letter))
 
@@ -79,6 +86,12 @@ def _together(records: str) -> str:
             "comes or goes, costs more than the total.")  # fmt: skip
 
 
+def _dhc_persons() -> Publication:
+    from das.model.dhc.publications import persons
+
+    return persons()
+
+
 PERSONS = RecordKind(
     "persons",
     table="",
@@ -86,6 +99,7 @@ PERSONS = RecordKind(
     plain=True,
     serial=True,
     publications=(REDISTRICTING_PERSONS, E2E_1940_PERSONS),
+    late=(("dhcp", _dhc_persons),),
 )
 HOUSING = RecordKind(
     "housing", records="housing units", folder="units", table="housing", letter="U", dwellings=True,
@@ -109,5 +123,4 @@ def kind_of(name: str) -> RecordKind:
 
 def kind_with(schema: Schema) -> RecordKind:
     """The kind of records that are published with these attributes; persons, where there is none."""
-    every = (k for k in KINDS.values() for p in k.publications if p.schema.attributes == schema.attributes)
-    return next(every, PERSONS)
+    return next((k for k in KINDS.values() if k.published(schema)), PERSONS)

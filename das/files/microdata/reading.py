@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import islice, takewhile
+from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -166,16 +167,20 @@ def _cells(batch: pa.RecordBatch, plan: MicrodataLayout, schema: Schema, where: 
     """The cell of each record; one past the last for a record of none (a facility)."""
     levels: dict[str, NDArray[np.int64]] = {}
     outside = np.zeros(batch.num_rows, dtype=bool)
+    entries = {c.name: _entries(batch, c, where) for c in plan.columns}
     for c in plan.columns:
         if c.decodes:
-            level = np.asarray(c.levels)[_entries(batch, c, where)]
+            level = np.asarray(c.levels)[entries[c.name]]
             outside |= level < 0
             levels[c.decodes] = np.maximum(level, 0)
+    for a in schema.attributes:
+        if a.name not in levels:
+            levels[a.name] = _jointly(a.name, plan, schema, levels, entries, where)
     axes = [levels[a.name] for a in schema.attributes]
     cell = np.ravel_multi_index(axes, schema.shape).astype(np.int64)
     cell[outside] = schema.cells
     for c in plan.columns:
-        wrong = np.flatnonzero(c.index[cell] != _entries(batch, c, where))
+        wrong = np.flatnonzero(c.of_cells(cell) != entries[c.name])
         if len(wrong):
             raise InputError(
                 f"{c.name} does not agree with the other columns, first in the record {wrong[0]} after that, "
@@ -183,6 +188,36 @@ def _cells(batch: pa.RecordBatch, plan: MicrodataLayout, schema: Schema, where: 
                 where=where,
             )
     return cell
+
+
+def _jointly(
+    attribute: str,
+    plan: MicrodataLayout,
+    schema: Schema,
+    known: Mapping[str, NDArray[np.int64]],
+    entries: Mapping[str, NDArray[np.int64]],
+    where: str,
+) -> NDArray[np.int64]:
+    """The level of an attribute that no column carries, of each record: from the columns that follow from it, and perhaps
+    from attributes that are ``known``. Their codes together tell its levels apart."""
+    own, of = schema.steps((attribute,))[0], dict(zip(schema.steps(list(known)), known, strict=True))
+    columns = [c for c in plan.columns if own in c.by and all(by in of for by in c.by if by != own)]
+    beside = sorted({by for c in columns for by in c.by if by != own}, reverse=True)
+    shape = [levels for _, levels in (*beside, own)]
+    key = np.arange(prod(shape[:-1])).reshape(*shape[:-1], 1)
+    record = np.zeros_like(entries[columns[0].name])
+    for by in beside:
+        record = record * by[1] + known[of[by]]
+    for c in columns:
+        axes = [n if by in c.by else 1 for by, n in zip((*beside, own), shape, strict=True)]
+        key = key * len(c.values) + c.index.reshape(axes)
+        record = record * len(c.values) + entries[c.name]
+    order = np.argsort(key, axis=None)
+    at = order[np.minimum(np.searchsorted(key.ravel(), record, sorter=order), key.size - 1)]
+    if (odd := key.ravel()[at] != record).any():
+        raise InputError(f"{', '.join(c.name for c in columns)} together are of no {schema.attribute(attribute).title}, first in the "
+                         f"record {int(np.argmax(odd))} after that", where=where)  # fmt: skip
+    return at % own[1]
 
 
 def _entries(batch: pa.RecordBatch, column: CodedColumn, where: str) -> NDArray[np.int64]:

@@ -1,0 +1,180 @@
+"""The microdata of the DHC: which codes a person, a household or another unit has in each field.
+
+A file of units has the rows of households (:func:`household_form`) and those of vacant units and of group quarters (:func:`unit_form`).
+Which of the rented ones pay no rent (``TEN`` 4) no cell of a household says: the units of its block do, and it is drawn.
+
+Source: the production writers (``...RevisedColumnNames``) and their layouts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from das.model.dhc import quarters
+from das.model.dhc.household_types import COUPLES, HHTYPE, RANGES, TYPES, HouseholdType, persons
+from das.model.dhc.households import DHCH, HHAGE, HISP, RACE, TENURE
+from das.model.dhc.persons import DHCP, RELATIONSHIPS, SEX, ages
+from das.model.dhc.units import TENURES, TENVACGQ, VACANCIES
+from das.model.microdata_form import SERIAL, CodedColumn, MicrodataForm
+from das.model.publications import HEAD, TABULATION, WHERE_LIVING
+
+Says = Mapping[str, str]
+
+_NONE, _NIU = "no household", "0"
+_QUARTERS: Says = {"000": "none", **{t.code: t.label for t in quarters.TYPES}}
+_NO_YES: Says = {"0": "no", "1": "yes"}
+
+
+# --- persons -----------------------------------------------------------------------------------------
+
+_GQ_CODES = tuple(t.code for t in quarters.TYPES)
+_INSTITUTIONAL = len(quarters.levels("correctional", "juvenile", "nursing", "other-institutional"))
+#: A householder is one, whether alone or not.
+_RELSHIP: Says = {
+    "20": "Householder", **{str(19 + i): label for i, label in enumerate(RELATIONSHIPS.values()) if i >= 2},
+    "37": "In institutional group quarters", "38": "In noninstitutional group quarters",
+}  # fmt: skip
+_LIVE_ALONE: Says = {"1": "lives alone", "2": "does not live alone", "0": "in group quarters"}
+
+
+def person_form() -> MicrodataForm:
+    """16 fields."""
+    home, away = len(RELATIONSHIPS), len(quarters.TYPES)
+    of_relgq: dict[str, tuple[Sequence[str], Says]] = {
+        "RTYPE": (["3"] * home + ["5"] * away, WHERE_LIVING),
+        "GQTYPE": (["000"] * home + list(_GQ_CODES), _QUARTERS),
+        "RELSHIP": (["20", *(str(19 + i) for i in range(1, home))] + ["37"] * _INSTITUTIONAL + ["38"] * (away - _INSTITUTIONAL),
+                    _RELSHIP),
+        "LIVE_ALONE": (["1"] + ["2"] * (home - 1) + ["0"] * away, _LIVE_ALONE),
+    }  # fmt: skip
+    columns = {
+        name: CodedColumn.follows(name, DHCP, ("relgq",), np.array(code), says)
+        for name, (code, says) in of_relgq.items()
+    }
+    coded = {"QSEX": ("sex", ("1", "2")), "QAGE": ("age", ages(0)), "CENHISP": ("hispanic", ("1", "2")),
+             "CENRACE": ("cenrace", tuple(f"{i:02d}" for i in range(1, 64)))}  # fmt: skip
+    columns |= {name: CodedColumn.of(name, DHCP, *of) for name, of in coded.items()}
+    order = ("RTYPE", "GQTYPE", "RELSHIP", *coded, "LIVE_ALONE")
+    return MicrodataForm(
+        "DHC microdata detail file, persons", tuple(columns[name] for name in order), HEAD, (SERIAL, *order), TABULATION,
+        constants={"SCHEMA_TYPE_CODE": "MPD"}, says={
+            "GQTYPE": "type of group quarters", "RELSHIP": "relationship to the householder",
+            "LIVE_ALONE": "whether a person in a household lives alone",
+        },
+    )  # fmt: skip
+
+
+# --- units -------------------------------------------------------------------------------------------
+
+#: The fields of a unit after its place, and what those say that carry no attribute.
+UNIT_FIELDS = {
+    "RTYPE": "kind of record", "GQTYPE": "type of group quarters", "TEN": "tenure", "VACS": "vacancy status",
+    "HHSIZE": "persons", "HHT": "household or family type", "HHT2": "household type, with cohabiting couples",
+    "CPLT": "couple type", "UPART": "presence of an unmarried partner", "MULTG": "three or more generations",
+    "THHLDRAGE": "age of householder", "THHSPAN": "Hispanic origin of householder", "THHRACE": "race of householder",
+    "PAOC": "presence and age of own children under 18", "TP18": "anyone under 18", "TP60": "anyone of 60 and over",
+    "TP65": "anyone of 65 and over", "TP75": "anyone of 75 and over",
+    "PAC": "presence and age of children under 18 but householder, spouse or partner", "HHSEX": "sex of householder",
+}  # fmt: skip
+_UNIT: Says = {"2": "housing unit", "4": "group-quarters facility"}
+
+_HHT: Says = {
+    "1": "Married couple household", "2": "Other family household, male householder",
+    "3": "Other family household, female householder", "4": "Nonfamily household, male householder, living alone",
+    "5": "Nonfamily household, male householder, not living alone",
+    "6": "Nonfamily household, female householder, living alone",
+    "7": "Nonfamily household, female householder, not living alone",
+}  # fmt: skip
+_HHT2: Says = {
+    "01": "Married couple, with own children under 18", "02": "Married couple, none",
+    "03": "Cohabiting couple, with own children under 18", "04": "Cohabiting couple, none",
+    **{f"{first + i:02d}": f"{who} householder, no spouse or partner, {with_whom}" for first, who in ((5, "Female"), (9, "Male"))
+       for i, with_whom in enumerate(("living alone", "with own children under 18", "with relatives, no own children under 18",
+                                      "no relatives present"))},
+}  # fmt: skip
+_UPART: Says = {
+    "0": "Living alone", "1": "Male householder, male partner", "2": "Male householder, female partner",
+    "3": "Female householder, female partner", "4": "Female householder, male partner", "5": "No unmarried partner",
+}  # fmt: skip
+_CPLT: Says = {"0": "Living alone", **{str(i): label for i, label in enumerate(COUPLES.values(), 1)}}
+_MULTG: Says = {"0": "One or two persons", "1": "Fewer than three generations", "2": "Three or more generations"}
+_CHILDREN: Says = {"1": RANGES[1], "2": RANGES[2], "3": RANGES[3], "4": RANGES[0]}
+
+
+def _hht(t: HouseholdType, female: bool) -> str:
+    if t.married:
+        return "1"
+    if t.relatives:
+        return "3" if female else "2"
+    return str((4 if t.alone else 5) + 2 * female)
+
+
+def _hht2(t: HouseholdType, female: bool) -> str:
+    if t.married or t.cohabiting:
+        return f"{(1 if t.married else 3) + (not t.own):02d}"
+    return f"{(5 if female else 9) + (0 if t.alone else 1 if t.own else 2 if t.relatives else 3):02d}"
+
+
+def _upart(t: HouseholdType, female: bool) -> str:
+    if t.cohabiting:
+        return str((1 if t.couple == "CS" else 2) + 2 * female)
+    return "0" if t.alone else "5"
+
+
+#: Fields that follow from the type of household, and from it and the sex of the householder.
+_OF_TYPE: Mapping[str, tuple[Callable[[HouseholdType], str], Says]] = {
+    "HHSIZE": (lambda t: str(t.size), {str(n): persons(n) for n in range(1, 8)}),
+    "CPLT": (lambda t: "0" if t.alone else str(1 + tuple(COUPLES).index(t.couple)), _CPLT),
+    "MULTG": (lambda t: str(1 + t.multig) if t.size > 2 else "0", _MULTG),
+    "PAOC": (lambda t: str(t.own or 4), _CHILDREN),
+    "TP18": (lambda t: str(t.minor), _NO_YES),
+    "PAC": (lambda t: str(t.children or 4), _CHILDREN),
+}
+_OF_SEX_AND_TYPE: Mapping[str, tuple[Callable[[HouseholdType, bool], str], Says]] = {
+    "HHT": (_hht, _HHT),
+    "HHT2": (_hht2, _HHT2),
+    "UPART": (_upart, _UPART),
+}
+
+
+def household_form() -> MicrodataForm:
+    """27 fields; ``TEN`` 3 is any rent, or none."""
+    columns = [
+        CodedColumn.of("HHSEX", DHCH, SEX.name, ("1", "2")),
+        CodedColumn.of("THHLDRAGE", DHCH, HHAGE.name, tuple(map(str, range(1, 10)))),
+        CodedColumn.of("THHSPAN", DHCH, HISP.name, ("1", "2")),
+        CodedColumn.of("THHRACE", DHCH, RACE.name, tuple(f"{i:02d}" for i in range(1, 8))),
+        CodedColumn.of("TEN", DHCH, TENURE.name, ("1", "2", "3")),
+    ]
+    for i, field in enumerate(("TP60", "TP65", "TP75")):
+        code = np.where(np.arange(4) > i, "1", "0")
+        columns.append(CodedColumn.follows(field, DHCH, ("elderly",), code, _NO_YES))
+    for field, (code_of, says) in _OF_TYPE.items():
+        columns.append(CodedColumn.follows(field, DHCH, (HHTYPE.name,), np.array([code_of(t) for t in TYPES]), says))
+    for field, (code_by, says) in _OF_SEX_AND_TYPE.items():
+        code = np.array([[code_by(t, female) for t in TYPES] for female in (False, True)])
+        columns.append(CodedColumn.follows(field, DHCH, (SEX.name, HHTYPE.name), code, says))
+    return _unit_form("households", columns, {"RTYPE": "2", "GQTYPE": "000", "VACS": _NIU})
+
+
+def unit_form() -> MicrodataForm:
+    """27 fields, those of a household all 0: of vacant units and of group quarters."""
+    vacant, occupied, away = len(VACANCIES), len(TENURES), len(quarters.TYPES)
+    housing = occupied + vacant
+    code: dict[str, tuple[list[str], Says]] = {
+        "RTYPE": (["2"] * housing + ["4"] * away, _UNIT),
+        "GQTYPE": (["000"] * housing + list(_GQ_CODES), _QUARTERS),
+        "TEN": ([*"1234"] + [_NIU] * (vacant + away), {_NIU: _NONE, **dict(zip("1234", TENURES.values(), strict=True))}),
+        "VACS": ([_NIU] * occupied + [*"1234567"] + [_NIU] * away,
+                 {_NIU: "not vacant", **dict(zip("1234567", VACANCIES.values(), strict=True))}),
+    }  # fmt: skip
+    columns = [CodedColumn.follows(n, TENVACGQ, ("tenvacgq",), np.array(c), says) for n, (c, says) in code.items()]
+    zeros = {field: "00" if field in ("HHT2", "THHRACE") else _NIU for field in UNIT_FIELDS if field not in code}
+    return _unit_form("other units", columns, zeros)
+
+
+def _unit_form(of: str, columns: Sequence[CodedColumn], constants: Says) -> MicrodataForm:
+    return MicrodataForm(f"DHC microdata detail file, {of}", tuple(columns), HEAD, tuple(UNIT_FIELDS), TABULATION,
+                         constants={"SCHEMA_TYPE_CODE": "MUD", **constants}, says=UNIT_FIELDS)  # fmt: skip
