@@ -42,22 +42,15 @@ Ints = NDArray[np.int64]
 Pay = Callable[[str], None]
 
 
-def paying(
-    ledger: Ledger,
-    universe: str,
-    schema: Schema,
-    tree: MeasuredSpine,
-    plan: Plan,
-    number: Callable[[str], int] = lambda _: 1,
-) -> Pay:
-    """Every draw of a level of a whole tree at its full cost, as often as the level is drawn: what the ledger has already is not
-    paid again, for it is the same draw. Raises :class:`PrivacyError` as :func:`das.truth.measure.measure` does."""
+def paying(ledger: Ledger, universe: str, schema: Schema, tree: MeasuredSpine, plan: Plan) -> Pay:
+    """Every draw of a level of a whole tree at its full cost, each time it is called. So another oracle pays again: that it makes the same
+    draw is known to who keeps the books of a run (:mod:`das.truth.bookkeeping`), and has seen that truth, plan and key are the same.
+    Raises :class:`PrivacyError` as :func:`das.truth.measure.measure` does."""
 
     def pay(level: str) -> None:
         units = {c: int(here.sum()) for c, here in tree.classes(level).items()}
         for event in events(level, universe, schema, units, plan):
-            if ledger.events.count(event) < number(level):
-                ledger.append(event)
+            ledger.append(event)
 
     return pay
 

@@ -253,6 +253,19 @@ def test_neighbours_are_independent(lag: int) -> None:
     assert independent_p(drawn[:-lag], drawn[lag:]) > LEAST_P
 
 
+def test_what_is_asked_because_of_what_was_answered_has_the_law() -> None:
+    """One of two coordinates, chosen by a third: as a full draw of which the rest is not looked at. Choosing by the two themselves
+    is seen."""
+    sigma_sq, drawn = Fraction(2), noise(Fraction(2), source=seeded(6))
+    first = anywhere(9, 300_000, LIMIT // 3) * 3
+    looked = drawn.at(first)
+    then = drawn.at(np.where(looked > 0, first + 1, first + 2))
+    assert gaussian_p(then, sigma_sq) > LEAST_P
+    assert independent_p(looked, then) > LEAST_P
+    one, two = drawn.at(first + 1), drawn.at(first + 2)
+    assert gaussian_p(np.where(np.arange(len(one)) % 10 == 0, np.maximum(one, two), one), sigma_sq) < 1e-20
+
+
 LABELS = {name: replace(QUERY, chunk=chunk) for name, chunk in OTHERS.items()} | {
     "query": replace(QUERY, query="age"),
     "own scheme": replace(QUERY, scheme="another"),
