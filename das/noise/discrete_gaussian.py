@@ -61,11 +61,13 @@ def _sampler(sigma_sq: Fraction) -> InverseCdf:
 
 
 def inverse(sigma_sq: Fraction) -> InverseCdf | None:
-    """What inverts the distribution of this variance, if a table of it pays: else draws are made by :data:`one`."""
+    """What inverts the distribution of this variance, if a table of it pays: else draws are made by :func:`one`."""
     return None if sigma_sq > LARGEST else _sampler(sigma_sq)
 
 
-one = rejection.discrete_gaussian
+def one(sigma_sq: Fraction, entropy: Entropy) -> int:
+    """One draw by rejection, from as many bits as it takes."""
+    return rejection.discrete_gaussian(sigma_sq, entropy)
 
 
 def refuse(sigma_sq: Fraction) -> None:

@@ -48,11 +48,13 @@ def _sampler(scale: Fraction) -> InverseCdf:
 
 
 def inverse(scale: Fraction) -> InverseCdf | None:
-    """What inverts the distribution of this scale, if a table of it pays: else draws are made by :data:`one`."""
+    """What inverts the distribution of this scale, if a table of it pays: else draws are made by :func:`one`."""
     return None if scale > LARGEST else _sampler(scale)
 
 
-one = rejection.discrete_laplace
+def one(scale: Fraction, entropy: Entropy) -> int:
+    """One draw by rejection, from as many bits as it takes."""
+    return rejection.discrete_laplace(scale, entropy)
 
 
 def refuse(scale: Fraction) -> None:
