@@ -130,7 +130,7 @@ def draw(
         yield DrawnChunk(entropy.mark(label), answers)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class LevelDraws:
     """What is drawn of one level of a tree: each draw and the units ``(units,)`` that it is of, and the queries that these ask."""
 
