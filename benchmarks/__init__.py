@@ -3,6 +3,7 @@
 #: In the order in which ``python -m benchmarks`` runs them: quick ones first.
 NAMES = (
     "sampler",
+    "on_request",
     "accounting",
     "children_qp",
     "risk",

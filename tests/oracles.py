@@ -130,6 +130,15 @@ def tally(draws: NDArray[np.int64], top: int) -> NDArray[np.int64]:
     return np.bincount(inside + top, minlength=2 * top + 1).astype(np.int64)
 
 
+def independent_p(x: NDArray[np.int64], y: NDArray[np.int64], most: int = 3) -> float:
+    """The p-value of Pearson's test of independence on the values cut to -most..most."""
+    x, y = np.clip(x, -most, most) + most, np.clip(y, -most, most) + most
+    side = 2 * most + 1
+    table = np.bincount(x * side + y, minlength=side * side).reshape(side, side)
+    expected = table.sum(axis=1, keepdims=True) * table.sum(axis=0, keepdims=True) / table.sum()
+    return float(chi2.sf(((table - expected) ** 2 / expected).sum(), (side - 1) ** 2))
+
+
 # --- constraints ---------------------------------------------------------------------------------------------
 
 

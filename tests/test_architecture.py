@@ -58,7 +58,7 @@ COMES_WITH = {"shapely": "geopandas", "flint": "python_flint", "markupsafe": "ji
 SEES_THE_TRUTH = {"model", "truth", "evaluate", "risk", "files", "arrays"}
 #: Who opens one: the table below *The truth is a type* in docs/architecture.md says for what.
 OPENS_THE_TRUTH = {
-    "das.truth.histogram", "das.truth.measure", "das.truth.bookkeeping", "das.truth.preparation", "das.truth.prepared", "das.truth.by_shard", "das.truth.assessment",
+    "das.truth.histogram", "das.truth.measure", "das.truth.revealing", "das.truth.bookkeeping", "das.truth.preparation", "das.truth.prepared", "das.truth.by_shard", "das.truth.assessment",
     "das.truth.groups", "das.truth.group_measure", "das.truth.group_folders", "das.arrays.measuring",
     "das.files.readers.registry", "das.files.run.truth", "das.files.detailed.people", "das.evaluate.accuracy", "das.evaluate.tables", "das.evaluate.two",
     "das.risk.exposure", "das.jobs.mapping", "das.jobs.attacking", "das.pipeline",

@@ -20,7 +20,7 @@ _MANY, _FILES = 32, 8
 _KNOWN: dict[tuple[str, int, int, int], pq.FileMetaData] = {}
 #: Columns that hold numbers, and lists of them, wherever they occur; all others hold text.
 NUMBERS = ("variance",)
-LISTS = ("value", "standard_error", "query_shape")
+LISTS = ("value", "standard_error", "query_shape", "cell")
 
 
 @contextmanager
@@ -104,7 +104,7 @@ def _flat_nulls(column: pa.ChunkedArray, kind: pa.DataType) -> int:
 def _is_of(name: str, kind: pa.DataType) -> bool:
     if name in LISTS:
         inner = kind.value_type if pa.types.is_list(kind) or pa.types.is_large_list(kind) else pa.null()
-        return pa.types.is_integer(inner) or (pa.types.is_floating(inner) and name != "query_shape")
+        return pa.types.is_integer(inner) or (pa.types.is_floating(inner) and name not in ("query_shape", "cell"))
     if name in NUMBERS:
         return bool(pa.types.is_floating(kind) or pa.types.is_integer(kind))
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))

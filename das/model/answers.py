@@ -40,6 +40,13 @@ class SparseAnswers(Closed, Frozen):
         out[self.at] = self.count
         return out.reshape(self.units, self.answers)
 
+    def read(self, at: Ints) -> Ints:
+        """The elements ``at`` ``(n,)``, in any order: costs a search for each, and no array of all."""
+        if not len(self.at):
+            return np.zeros(len(at), dtype=np.int64)
+        found = np.minimum(np.searchsorted(self.at, at), len(self.at) - 1)
+        return np.where(self.at[found] == at, self.count[found], 0)
+
     def only(self, units: NDArray[np.bool_]) -> SparseAnswers:
         """Those of some of the units, ``(units,)``, one below the other."""
         if units.all():

@@ -60,6 +60,16 @@ def _sampler(sigma_sq: Fraction) -> InverseCdf:
     return InverseCdf(symmetric(lambda n: weights(sigma_sq, n)))
 
 
+def inverse(sigma_sq: Fraction) -> InverseCdf | None:
+    """What inverts the distribution of this variance, if a table of it pays: else draws are made by :func:`one`."""
+    return None if sigma_sq > LARGEST else _sampler(sigma_sq)
+
+
+def one(sigma_sq: Fraction, entropy: Entropy) -> int:
+    """One draw by rejection, from as many bits as it takes."""
+    return rejection.discrete_gaussian(sigma_sq, entropy)
+
+
 def refuse(sigma_sq: Fraction) -> None:
     """Raises where noise of this variance cannot be drawn: not exact, not positive, or beyond 64 bits."""
     if not isinstance(sigma_sq, Fraction):
@@ -85,6 +95,6 @@ def sample(sigma_sq: Fraction, size: int, entropy: Entropy) -> NDArray[np.int64]
     0
     """
     refuse(sigma_sq)
-    if sigma_sq > LARGEST:
-        return np.fromiter((rejection.discrete_gaussian(sigma_sq, entropy) for _ in range(size)), np.int64, count=size)
-    return _sampler(sigma_sq).sample(size, entropy)
+    if (table := inverse(sigma_sq)) is None:
+        return np.fromiter((one(sigma_sq, entropy) for _ in range(size)), np.int64, count=size)
+    return table.sample(size, entropy)

@@ -47,6 +47,16 @@ def _sampler(scale: Fraction) -> InverseCdf:
     return InverseCdf(symmetric(lambda n: weights(scale, n)))
 
 
+def inverse(scale: Fraction) -> InverseCdf | None:
+    """What inverts the distribution of this scale, if a table of it pays: else draws are made by :func:`one`."""
+    return None if scale > LARGEST else _sampler(scale)
+
+
+def one(scale: Fraction, entropy: Entropy) -> int:
+    """One draw by rejection, from as many bits as it takes."""
+    return rejection.discrete_laplace(scale, entropy)
+
+
 def refuse(scale: Fraction) -> None:
     """Raises where noise of this scale cannot be drawn: not exact, not positive, or beyond 64 bits."""
     if not isinstance(scale, Fraction):
@@ -64,6 +74,6 @@ def refuse(scale: Fraction) -> None:
 def sample(scale: Fraction, size: int, entropy: Entropy) -> NDArray[np.int64]:
     """``size`` independent draws with P[X = x] proportional to exp(-|x| / scale), int64. Floats are refused."""
     refuse(scale)
-    if scale > LARGEST:
-        return np.fromiter((rejection.discrete_laplace(scale, entropy) for _ in range(size)), np.int64, count=size)
-    return _sampler(scale).sample(size, entropy)
+    if (table := inverse(scale)) is None:
+        return np.fromiter((one(scale, entropy) for _ in range(size)), np.int64, count=size)
+    return table.sample(size, entropy)

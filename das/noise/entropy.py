@@ -64,11 +64,32 @@ import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from numpy.typing import NDArray
 
-from das.noise.label import ChunkLabel, encoded
+from das.errors import PrivacyError
+from das.model.closed import Closed
+from das.noise.label import ChunkLabel, CoordinateLabel, encoded
 
 _RENEW = 1 << 36  # bytes under one key
 _KEY_BYTES = 32
 _MARK_BYTES = 16  # enough that two draws do not have one by chance
+
+
+class CipherBlocks(Closed):
+    """16 bytes for each pair of integers below 2^64: the pair, little-endian, under AES-256 with a key that is of nothing else. Each is
+    the same whenever it is asked for."""
+
+    def __init__(self, key: bytes) -> None:
+        # The bare block cipher is right: no text is encrypted, and what it is given are numbers that differ.
+        self._cipher = Cipher(algorithms.AES(key), modes.ECB())
+
+    def __call__(self, first: NDArray[np.uint64], second: int) -> NDArray[np.uint8]:
+        """Those of some first numbers ``(n,)`` with one second: ``(n, 16)``."""
+        pairs = np.empty((len(first), 2), dtype="<u8")
+        pairs[:, 0], pairs[:, 1] = first, second
+        raw = self._cipher.encryptor().update(pairs.tobytes())
+        return np.frombuffer(raw, dtype=np.uint8).reshape(-1, 16)
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a key is in no pickle, and in no task")
 
 
 class Entropy:
@@ -86,7 +107,14 @@ class Entropy:
         del label
         return self
 
-    def mark(self, label: ChunkLabel) -> str:
+    def blocks(self, label: CoordinateLabel) -> CipherBlocks:
+        """The bits of one query's noise on request (:mod:`das.noise.coordinates`). Raises :class:`PrivacyError` where none is kept that
+        they could be found again by."""
+        raise PrivacyError(f"noise on request is the same whenever it is asked for, and {self.name} keeps nothing that it follows from",
+                           where=f"{label.chunk.universe}, {label.chunk.level}, {label.query}",
+                           remedy='measure with run.entropy = "keyed"')  # fmt: skip
+
+    def mark(self, label: ChunkLabel | CoordinateLabel) -> str:
         """What the ledger calls the stream of a chunk: equal where it is drawn again, different in any other draw. Nobody
         learns anything of the noise from it."""
         del label
@@ -177,7 +205,10 @@ class _Keyed(Entropy):
     def chunk(self, label: ChunkLabel) -> Entropy:
         return _ChunkStream(_derived(self._key, b"key", label.encoded()), self)
 
-    def mark(self, label: ChunkLabel) -> str:
+    def blocks(self, label: CoordinateLabel) -> CipherBlocks:
+        return CipherBlocks(_derived(self._key, b"coordinates", label.encoded()))
+
+    def mark(self, label: ChunkLabel | CoordinateLabel) -> str:
         return _derived(self._key, b"mark", label.encoded())[:_MARK_BYTES].hex()
 
     @property

@@ -20,6 +20,9 @@ come from integer arithmetic with outward rounding; no float is anywhere on this
 
 *Work.* The first 16 bits decide all but a small share of draws through a table (of a discrete Gaussian, all but 1.1 % at
 :math:`\sigma^2 = 10^4`, but 41 % alone at :math:`10^8`); the rest are extended to 64 bits and decided by binary search; once in about 10^17 draws, to 128 bits in Python integers.
+
+*Two sources of bits, one rule.* Draws in bulk take their bits from one stream, in turn (:meth:`InverseCdf.sample`); noise on request
+has bits of its own for each coordinate (:mod:`das.noise.coordinates`). Both are decided by :meth:`InverseCdf.invert`.
 """
 
 from __future__ import annotations
@@ -27,6 +30,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable
 from fractions import Fraction
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,6 +42,32 @@ Brackets = Callable[[int], tuple[int, list[int], list[int]]]
 
 _BLOCK = 1 << 17  # draws at a time: tables and bits stay in cache
 _TOP = (1 << 64) - 1
+
+
+class MoreBits(Protocol):
+    """The bits of some draws behind their first 16."""
+
+    def words(self, which: NDArray[np.intp], /) -> NDArray[np.uint64]:
+        """64 bits of each of the draws ``which``, of which the upper 48 are used."""
+        ...
+
+    def behind(self, draw: int, /) -> Entropy:
+        """What one draw has behind these."""
+        ...
+
+
+class _InTurn:
+    """Those of a stream, as they come."""
+
+    def __init__(self, entropy: Entropy) -> None:
+        self._entropy = entropy
+
+    def words(self, which: NDArray[np.intp]) -> NDArray[np.uint64]:
+        return self._entropy.uint64(len(which))
+
+    def behind(self, draw: int) -> Entropy:
+        del draw
+        return self._entropy
 
 
 class InverseCdf:
@@ -73,22 +103,25 @@ class InverseCdf:
 
     def sample(self, size: int, entropy: Entropy) -> NDArray[np.int64]:
         """``size`` independent draws, int64."""
-        out = np.empty(size, dtype=np.int64)
+        out, more = np.empty(size, dtype=np.int64), _InTurn(entropy)
         for start in range(0, size, _BLOCK):
             part = out[start : start + _BLOCK]
-            bits = entropy.uint16(len(part))
-            drawn = np.take(self._table, bits)
-            part[:] = drawn
-            again = np.flatnonzero(drawn == self._undecided)
-            if len(again):
-                part[again] = self._second_level(bits[again], entropy)
+            self.invert(entropy.uint16(len(part)), more, part)
         return out
 
-    def _second_level(self, prefix: NDArray[np.uint16], entropy: Entropy) -> NDArray[np.int64]:
-        word = (prefix.astype(np.uint64) << np.uint64(48)) | (entropy.uint64(len(prefix)) >> np.uint64(16))
+    def invert(self, prefix: NDArray[np.uint16], more: MoreBits, out: NDArray[np.int64]) -> None:
+        """Into ``out`` ``(n,)`` the value of each of some draws, whose first 16 bits ``(n,)`` are these."""
+        drawn = np.take(self._table, prefix)
+        out[:] = drawn
+        again = np.flatnonzero(drawn == self._undecided)
+        if len(again):
+            out[again] = self._second_level(prefix[again], again, more)
+
+    def _second_level(self, prefix: NDArray[np.uint16], draw: NDArray[np.intp], more: MoreBits) -> NDArray[np.int64]:
+        word = (prefix.astype(np.uint64) << np.uint64(48)) | (more.words(draw) >> np.uint64(16))
         value, decided = self._search(word, word)
         for i in np.flatnonzero(~decided):
-            value[i] = self._extend(int(word[i]), 64, entropy)
+            value[i] = self._extend(int(word[i]), 64, more.behind(int(draw[i])))
         return value
 
     def _extend(self, word: int, bits: int, entropy: Entropy) -> int:

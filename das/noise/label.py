@@ -7,6 +7,9 @@ from dataclasses import dataclass, fields
 #: How labels are made, and how chunks ask for their bits: the answers to each query in turn, of each class of units in turn,
 #: unit by unit. Any change of it is another scheme.
 SCHEME = "das noise by chunk 1"
+#: How noise on request takes its bits: :mod:`das.noise.coordinates` says where those of a coordinate are. Any change of it is another
+#: scheme.
+BY_COORDINATE = "das noise by coordinate 1"
 
 
 @dataclass(frozen=True)
@@ -31,6 +34,20 @@ class ChunkLabel:
     def encoded(self) -> bytes:
         """The label as bytes: different labels have different ones."""
         return encoded(*(getattr(self, f.name) for f in fields(self)))
+
+
+@dataclass(frozen=True)
+class CoordinateLabel:
+    """Of one query's noise on request (:mod:`das.noise.coordinates`), of the units of a chunk. None of a chunk has its bytes: these
+    are of three values, those of nine."""
+
+    chunk: ChunkLabel
+    query: str
+    scheme: str = BY_COORDINATE
+
+    def encoded(self) -> bytes:
+        """The label as bytes: different labels have different ones."""
+        return encoded(self.chunk.encoded(), self.query, self.scheme)
 
 
 def encoded(*values: bytes | str | int) -> bytes:

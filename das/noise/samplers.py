@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from das.noise import discrete_gaussian, discrete_laplace
 from das.noise.entropy import Entropy
+from das.noise.inverse_cdf import InverseCdf
 
 
 class Sampler(Protocol):
@@ -21,6 +22,14 @@ class Sampler(Protocol):
 
     def sample(self, parameter: Fraction, size: int, entropy: Entropy, /) -> NDArray[np.int64]:
         """``size`` independent draws."""
+        ...
+
+    def inverse(self, parameter: Fraction, /) -> InverseCdf | None:
+        """What makes a draw of its bits, if a table of the distribution pays."""
+        ...
+
+    def one(self, parameter: Fraction, entropy: Entropy, /) -> int:
+        """One draw without a table, from as many bits as it takes."""
         ...
 
 

@@ -33,6 +33,7 @@ from numpy.typing import NDArray
 
 from das.errors import PrivacyError
 from das.model.budget import Draw, Plan
+from das.model.codes import Codes
 from das.model.confidential import Confidential
 from das.model.histogram import Histogram
 from das.model.ledger import Event, Ledger
@@ -121,18 +122,41 @@ def draw(
     Raises :class:`PrivacyError` before the first draw if the histogram is not one of this level.
     """
     check_fits(truth, level, universe, schema, tree)
-    histogram, classes = truth.open("to add noise to it"), tree.classes(level)
-    draws = [d for d in plan.at(level) if d.unit_class in classes]
-    queries = {d.query: schema.query(d.query) for d in draws}
-    codes = tree.spine.codes[tree.spine.index(level)]
-    for start, stop in tree.spine.batches(level, sum(q.answers for q in queries.values()) or 1):
+    histogram, due = truth.open("to add noise to it"), LevelDraws.of(level, universe, schema, tree, plan, number)
+    for start, stop in tree.spine.batches(level, sum(q.answers for q in due.queries.values()) or 1):
         rows = histogram.rows(start, stop)
-        here = [(d, classes[d.unit_class][start:stop]) for d in draws]
-        label = ChunkLabel(
-            universe, level, number, bytes(codes[start]), bytes(codes[stop - 1]), _plan_digest(queries, here), VERSION,
-            _digest(rows),
+        label = due.label(start, stop, rows)
+        answers = noisy_answers(level, start, rows, due.queries, due.within(start, stop), entropy.chunk(label))
+        yield DrawnChunk(entropy.mark(label), answers)
+
+
+@dataclass(frozen=True, eq=False)
+class LevelDraws:
+    """What is drawn of one level of a tree: each draw and the units ``(units,)`` that it is of, and the queries that these ask."""
+
+    level: str
+    universe: str
+    number: int
+    codes: Codes
+    queries: Mapping[str, Query]
+    draws: tuple[tuple[Draw, Mask], ...]
+
+    @staticmethod
+    def of(level: str, universe: str, schema: Schema, tree: MeasuredSpine, plan: Plan, number: int) -> LevelDraws:
+        classes, codes = tree.classes(level), tree.spine.codes[tree.spine.index(level)]
+        draws = tuple((d, classes[d.unit_class]) for d in plan.at(level) if d.unit_class in classes)
+        return LevelDraws(level, universe, number, codes, {d.query: schema.query(d.query) for d, _ in draws}, draws)
+
+    def within(self, start: int, stop: int) -> list[tuple[Draw, Mask]]:
+        """The same of the units ``start:stop`` alone."""
+        return [(d, where[start:stop]) for d, where in self.draws]
+
+    def label(self, start: int, stop: int, rows: Histogram) -> ChunkLabel:
+        """That of the units ``start:stop``, of which ``rows`` are the true counts."""
+        return ChunkLabel(
+            self.universe, self.level, self.number, bytes(self.codes[start]), bytes(self.codes[stop - 1]),
+            _plan_digest(self.queries, self.within(start, stop)), VERSION, _digest(rows),
         )  # fmt: skip
-        yield DrawnChunk(entropy.mark(label), noisy_answers(level, start, rows, queries, here, entropy.chunk(label)))
 
 
 def _plan_digest(queries: Mapping[str, Query], draws: list[tuple[Draw, Mask]]) -> bytes:

@@ -15,7 +15,7 @@ from scipy.stats import chi2
 
 from das.errors import SpecError
 from das.noise import discrete_gaussian, discrete_laplace, entropy
-from tests.oracles import chi_square_p, gaussian_pmf, laplace_pmf, tally
+from tests.oracles import chi_square_p, gaussian_pmf, independent_p, laplace_pmf, tally
 
 N = 10_000_000
 LEAST_P = 1e-4  #: seeds are fixed, so a right sampler passes always; a wrong scale gives far less than this
@@ -82,15 +82,6 @@ def test_symmetry(sigma_sq: Fraction) -> None:
     statistic = ((right - left) ** 2 / (right + left)).sum()
     assert chi2.sf(statistic, top) > LEAST_P
     assert abs(draws.mean()) < 4.5 * sqrt(sigma_sq / len(draws))
-
-
-def independent_p(x: NDArray[np.int64], y: NDArray[np.int64], most: int = 3) -> float:
-    """The p-value of Pearson's test of independence on the values cut to -most..most."""
-    x, y = np.clip(x, -most, most) + most, np.clip(y, -most, most) + most
-    side = 2 * most + 1
-    table = np.bincount(x * side + y, minlength=side * side).reshape(side, side)
-    expected = table.sum(axis=1, keepdims=True) * table.sum(axis=0, keepdims=True) / table.sum()
-    return float(chi2.sf(((table - expected) ** 2 / expected).sum(), (side - 1) ** 2))
 
 
 @pytest.mark.parametrize("lag", [1, 2, 3, 8, 1 << 17])

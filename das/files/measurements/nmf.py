@@ -43,7 +43,7 @@ _LEVEL_OF_PARTITION = "State"
 
 #: More than a column of a row group holds. In several pages, those written before the 129th value is met would have seven
 #: bits a value, which nothing packs.
-_ONE_PAGE = 1 << 28
+ONE_PAGE = 1 << 28
 
 
 def write(
@@ -109,14 +109,14 @@ def _runs(partition: tuple[list[str], NDArray[np.int64]], start: int, n: int) ->
 def _rows(m: Measurement, unit: NDArray[np.intp], query: Query, schema: Schema, geocodes: pa.StringArray) -> pa.Table:
     """Those of some units, counted from the first of the measurement."""
     columns = describe(geocodes.take(pa.array(m.start + unit)), f"{m.query}_dpq", query, schema)
-    columns["value"] = _lists(m.values[unit])
+    columns["value"] = lists(m.values[unit])
     columns["variance"] = pa.array(published_variance(m.variance[unit]))
     return pa.table(columns)
 
 
 def _constraint_rows(c: Constraint, a: int, b: int, query: Query, schema: Schema, geocodes: pa.StringArray) -> pa.Table:
     columns = describe(geocodes[a:b], f"{c.name}_con", query, schema)
-    columns["value"] = _lists(c.bound[a:b])
+    columns["value"] = lists(c.bound[a:b])
     columns["sign"] = pa.repeat(c.sign, b - a)
     return pa.table(columns)
 
@@ -129,11 +129,11 @@ def describe(geocodes: pa.StringArray, name: str, query: Query, schema: Schema) 
         label = "*" if grouping.is_total else "detailed" if grouping.is_detailed else grouping.name
         columns[attribute.name] = pa.repeat(label, n)
     shape = np.tile(np.array(query.shape, dtype=np.int32), (n, 1))
-    columns["query_shape"] = _lists(shape)
+    columns["query_shape"] = lists(shape)
     return columns
 
 
-def _lists(values: NDArray[np.generic]) -> pa.ListArray:
+def lists(values: NDArray[np.generic]) -> pa.ListArray:
     """Rows of an array as lists; int32 where every value fits."""
     info = np.iinfo(np.int32)
     if values.size == 0 or (values.min() >= info.min and values.max() <= info.max):
@@ -157,7 +157,7 @@ def _write_part(path: Path, tables: Sequence[pa.Table]) -> str:
         use_dictionary=["value.list.element"],  # the other columns hardly change: zstd alone is smaller
         column_encoding={"geocode": "DELTA_BYTE_ARRAY"},  # sorted codes share their beginnings
         write_statistics=["query_name"],
-        data_page_size=_ONE_PAGE,
+        data_page_size=ONE_PAGE,
     ) as writer:
         for t in tables:
             writer.write_table(t, row_group_size=_rows_of_a_group(t))

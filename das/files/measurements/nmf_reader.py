@@ -71,10 +71,10 @@ class NmfReader:
         for path in self._parts(level, "Constraint"):
             table = _columns(path, ["geocode", "query_name", "value", "sign"]).combine_chunks()
             names = pc.dictionary_encode(table["query_name"].combine_chunks())
-            unit = _units(table["geocode"], self.spine, level, path)
+            unit = units_of(table["geocode"], self.spine, level, path)
             for number, name in enumerate(names.dictionary.to_pylist()):
                 rows = np.flatnonzero(names.indices.to_numpy() == number)
-                got = _matrix(table["value"].take(pa.array(rows)), path)
+                got = matrix(table["value"].take(pa.array(rows)), path)
                 sign = table["sign"][int(rows[0])].as_py()
                 key = name.removesuffix("_con")
                 if key not in found:
@@ -164,9 +164,9 @@ class _File:
     def of(path: Path, spine: Spine, level: str) -> _File:
         with readable(path):
             meta = opened(path).metadata
-            groups = tuple((name.removesuffix("_dpq"), g) for g, name in enumerate(_names(meta, path)))
+            groups = tuple((name.removesuffix("_dpq"), g) for g, name in enumerate(names_of(meta, path)))
         once = [g for name, g in groups if name == groups[0][0]]
-        unit = np.sort(np.concatenate([_units(rows["geocode"], spine, level, path)
+        unit = np.sort(np.concatenate([units_of(rows["geocode"], spine, level, path)
                                        for rows in batches(path, ["geocode"], once)]))  # fmt: skip
         cuts = np.flatnonzero(np.diff(unit) > len(unit)) + 1  # more than there are in the file lie between
         return _File(path, groups, tuple((int(run[0]), int(run[-1])) for run in np.split(unit, cuts)))
@@ -248,7 +248,7 @@ class NmfPart:
         table = _columns(path, ["geocode", "value", "variance"], group)
         unit = self.first + _known(table["geocode"], lambda codes: sorted_places(self.codes, self._order, codes), self.level,
                                    path)  # fmt: skip
-        return unit, _matrix(table["value"], path), table["variance"].to_numpy().astype(np.float64)
+        return unit, matrix(table["value"], path), table["variance"].to_numpy().astype(np.float64)
 
 
 def _answers(files: Sequence[_File]) -> dict[str, int]:
@@ -258,11 +258,11 @@ def _answers(files: Sequence[_File]) -> dict[str, int]:
         for name, group in file.groups:
             if name not in out:
                 shape = _columns(file.path, ["query_shape"], group)["query_shape"][:1]
-                out[name] = int(_matrix(shape, file.path).prod())
+                out[name] = int(matrix(shape, file.path).prod())
     return out
 
 
-def _names(meta: pq.FileMetaData, path: Path) -> Iterator[str]:
+def names_of(meta: pq.FileMetaData, path: Path) -> Iterator[str]:
     """The query of each row group, from its statistics: there is one alone."""
     column = next((i for i in range(meta.num_columns) if meta.schema.column(i).path == "query_name"), None)
     if column is None or not meta.num_rows:
@@ -274,7 +274,7 @@ def _names(meta: pq.FileMetaData, path: Path) -> Iterator[str]:
         yield stats.min
 
 
-def _matrix(column: pa.ChunkedArray, path: Path) -> NDArray[np.int64]:
+def matrix(column: pa.ChunkedArray, path: Path) -> NDArray[np.int64]:
     """Lists of one length as rows of an array."""
     try:
         widths = pc.unique(pc.list_value_length(column)).to_pylist()
@@ -288,7 +288,7 @@ def _matrix(column: pa.ChunkedArray, path: Path) -> NDArray[np.int64]:
     return flat.to_numpy().astype(np.int64, copy=False).reshape(len(column), widths[0])
 
 
-def _units(column: pa.ChunkedArray, spine: Spine, level: str, path: Path) -> NDArray[np.int64]:
+def units_of(column: pa.ChunkedArray, spine: Spine, level: str, path: Path) -> NDArray[np.int64]:
     """Unit numbers of geocodes."""
     return _known(column, lambda codes: spine.find(level, codes), level, path)
 
