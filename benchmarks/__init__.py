@@ -5,6 +5,7 @@ NAMES = (
     "sampler",
     "accounting",
     "children_qp",
+    "large_families",
     "risk",
     "default_passes",
     "release_files",
