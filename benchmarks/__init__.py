@@ -6,6 +6,7 @@ NAMES = (
     "on_request",
     "accounting",
     "children_qp",
+    "large_families",
     "risk",
     "default_passes",
     "release_files",

@@ -1,7 +1,9 @@
 """Solvers that know nothing of a census: a quadratic program over siblings, and a network rounding."""
 
-from das.solve.children import FEASIBLE, children_qp, children_qps
+from das.solve.children import children_qp, children_qps
+from das.solve.feasible import FEASIBLE
 from das.solve.kinds import Kinds
+from das.solve.layered import Layered
 from das.solve.network import round_children
 from das.solve.partitions import Partitions
 from das.solve.problem import ChildrenQP
@@ -11,6 +13,7 @@ __all__ = [
     "FEASIBLE",
     "ChildrenQP",
     "Kinds",
+    "Layered",
     "Partitions",
     "children_qp",
     "children_qps",

@@ -31,7 +31,7 @@ the tolerance and the copies agree.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from time import perf_counter
@@ -43,12 +43,14 @@ from numpy.typing import NDArray
 from das.model.solution import Solution, Status
 from das.solve.certificate import balance, relative_gap
 from das.solve.company import Company, sort
+from das.solve.dual import solved
+from das.solve.feasible import FEASIBLE
 from das.solve.kinds import Kinds
+from das.solve.layered import Layered
 from das.solve.layout import Array, Mask, Segments
 from das.solve.partitions import Partitions
 from das.solve.problem import CheckedQP, ChildrenQP
 
-FEASIBLE = 1e-3  #: the largest violation of a bound by an answer that passes for feasible, in persons
 _RELAX = 1.6  # over-relaxation
 _AGREE = 1e-3  # largest disagreement of the copies at which the certificate is looked at, in persons
 _SMALL = 1e-5  # and above which a weight is raised
@@ -64,7 +66,7 @@ _LEAVE = 0.75  # those that have ended leave a company when no more than this sh
 
 
 def children_qp(
-    gram: Array | Partitions | Kinds,
+    gram: Array | Partitions | Kinds | Layered,
     rhs: Array,
     parent: Array | None,
     *,
@@ -79,7 +81,8 @@ def children_qp(
 ) -> Solution:
     """Solve the problem of the module.
 
-    ``gram`` is ``(cells, cells)``, shared, or ``(children, cells, cells)``, or shared :class:`Partitions`, or :class:`Kinds` of
+    ``gram`` is ``(cells, cells)``, shared, or ``(children, cells, cells)``, or shared :class:`Partitions`, or :class:`Layered` (solved by
+    :mod:`das.solve.dual`; iterations are steps of conjugate gradients), or :class:`Kinds` of
     children; ``rhs`` ``(children, cells)``;
     ``parent`` ``(cells,)``, or ``None`` for no coupling. ``groups`` is a partition of the cells (``(cells,)``
     of group numbers) or, for rows that overlap, a 0/1 matrix ``(groups, cells)``; ``lower`` and ``upper``
@@ -102,9 +105,10 @@ def children_qps(problems: Sequence[ChildrenQP], *, tol: float = 1e-6, max_itera
         InfeasibleError: the first of the problems that contradicts itself, as :func:`children_qp` would.
     """
     began = perf_counter()
-    prepared = [CheckedQP(p) for p in problems]
+    large = [i for i, p in enumerate(problems) if isinstance(p.gram, Layered)]
+    prepared = {i: CheckedQP(p) for i, p in enumerate(problems) if not isinstance(p.gram, Layered)}
     spent = (perf_counter() - began) / max(1, len(prepared))
-    out: dict[int, Solution] = {}
+    out = {i: solved(problems[i], tol, max_iterations) for i in large}
     for number in _companies(prepared):
         began = perf_counter()
         some = [prepared[i] for i in number]
@@ -114,14 +118,14 @@ def children_qps(problems: Sequence[ChildrenQP], *, tol: float = 1e-6, max_itera
             # The reported status rests on the certificate alone, not on the iteration's own stopping rule.
             status = Status.OPTIMAL if end.gap <= tol and end.residual <= FEASIBLE else Status.INACCURATE
             out[i] = Solution(end.x_of(p), status, end.gap, end.residual, end.iterations, seconds)
-    return [out[i] for i in range(len(prepared))]
+    return [out[i] for i in range(len(problems))]
 
 
-def _companies(problems: Sequence[CheckedQP]) -> Iterator[list[int]]:
+def _companies(problems: Mapping[int, CheckedQP]) -> Iterator[list[int]]:
     """Which problems are solved together: of one sort, like shapes beside each other, not too many."""
-    alone = [i for i, p in enumerate(problems) if p.alone]
+    alone = [i for i, p in problems.items() if p.alone]
     yield from ([i] for i in alone)
-    keys = {i: (*sort(p), p.cells, len(p.size), p.children) for i, p in enumerate(problems) if not p.alone}
+    keys = {i: (*sort(p), p.cells, len(p.size), p.children) for i, p in problems.items() if not p.alone}
     for _, like in groupby(sorted(keys, key=lambda i: (keys[i], i)), key=lambda i: keys[i][:3]):
         company, size = list[int](), 0
         for i in like:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,17 +15,17 @@ _WHERE = "children_qp"
 
 
 def refuse_contradictions(
-    parent: Array | None, rows: Array, lower: Array, upper: Array, support: NDArray[np.bool_] | None, parts: Parts
+    parent: Array | None, rows: Any, lower: Array, upper: Array, support: NDArray[np.bool_] | None, parts: Parts
 ) -> None:
     """Raise :class:`InfeasibleError`, naming child and group, part or cell, where one bound, one cell, one group or
-    one part's total alone rules out every answer. ``rows`` ``(groups, cells)``; ``lower``, ``upper`` ``(children, groups)``.
+    one part's total alone rules out every answer. ``rows`` ``(groups, cells)``, dense or sparse, of 0 and 1; ``lower``, ``upper`` ``(children, groups)``.
 
     Constraints that contradict each other only together are left to the certificate.
     """
     _refuse(lower > upper + 1e-9, lower, "the lower bound is", upper, "the upper bound is")
     if parent is not None:
         _refuse_parent(parent, rows, lower, upper, support)
-    if not len(rows) and not len(parts):
+    if not rows.shape[0] and not len(parts):
         return
     most = _most(parent, rows, support, len(lower))
     short = lower > most + 1e-6 * (1 + np.abs(most))
@@ -42,18 +42,18 @@ def _refuse(bad: NDArray[np.bool_], wanted: Array, what: str, limit: Array, why:
         raise InfeasibleError(message, where=_WHERE)
 
 
-def _most(parent: Array | None, rows: Array, support: NDArray[np.bool_] | None, children: int) -> Array:
+def _most(parent: Array | None, rows: Any, support: NDArray[np.bool_] | None, children: int) -> Array:
     """The most that each child can hold of each group: what the parent has in the cells of its support."""
     if support is None:
-        held = np.full(len(rows), np.inf) if parent is None else rows @ parent
-        return np.broadcast_to(held, (children, len(rows)))
+        held = np.full(rows.shape[0], np.inf) if parent is None else rows @ parent
+        return np.broadcast_to(held, (children, rows.shape[0]))
     if parent is None:
         return np.where(support @ rows.T > 0, np.inf, 0.0)
     return np.asarray((support * parent) @ rows.T)
 
 
 def _refuse_parts(
-    parent: Array | None, rows: Array, lower: Array, upper: Array, support: NDArray[np.bool_] | None, parts: Parts
+    parent: Array | None, rows: Any, lower: Array, upper: Array, support: NDArray[np.bool_] | None, parts: Parts
 ) -> None:
     """A part's total against the bounds of its children, and the totals against the parent."""
     apart = bool((rows.sum(axis=0) <= 1).all())  # no cell in two groups: their bounds add up
@@ -63,7 +63,7 @@ def _refuse_parts(
     high = _most(parent, one, support, len(lower))[:, 0]  # what its cells hold, or the bounds of all cells
     if apart and (rows.sum(axis=0) == 1).all():
         high = np.minimum(high, upper.sum(axis=1))
-    full = rows.all(axis=1)
+    full = rows.sum(axis=1) == rows.shape[1]
     high = np.minimum(high, upper[:, full].min(axis=1, initial=np.inf))
     most = parts.sums(high)
     slack = 1e-6 * (1 + np.abs(parts.total))
@@ -80,12 +80,12 @@ def _refuse_parts(
         raise InfeasibleError(f"the totals of the parts sum to {known:.6g}, the parent holds {held:.6g}", where=_WHERE)
 
 
-def _refuse_parent(parent: Array, rows: Array, lower: Array, upper: Array, support: NDArray[np.bool_] | None) -> None:
+def _refuse_parent(parent: Array, rows: Any, lower: Array, upper: Array, support: NDArray[np.bool_] | None) -> None:
     if (parent < 0).any():
         _refuse_cell(parent < 0, "is negative")
     if support is not None and (lost := (parent > 0) & ~support.any(axis=0)).any():
         _refuse_cell(lost, "is positive, but no child may hold it")
-    if not len(rows):
+    if not rows.shape[0]:
         return
     held = rows @ parent
     slack = 1e-6 * (1 + np.abs(held))

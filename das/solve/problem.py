@@ -13,6 +13,7 @@ from scipy.sparse import csr_array
 from das.solve.contradictions import refuse_contradictions
 from das.solve.curvature import Curvature
 from das.solve.kinds import Kinds
+from das.solve.layered import Layered
 from das.solve.partitions import Partitions, PartitionsCurvature
 from das.solve.parts import Parts
 
@@ -25,7 +26,7 @@ _SKEW = 10.0  # the measure of a row stays within this factor of its squared len
 class ChildrenQP:
     """The arguments of :func:`das.solve.children.children_qp`."""
 
-    gram: Array | Partitions | Kinds
+    gram: Array | Partitions | Kinds | Layered
     rhs: Array
     parent: Array | None
     groups: NDArray[np.generic] | None = None
@@ -92,10 +93,19 @@ class CheckedQP:
         return np.asarray(np.sqrt(np.clip(variance, length / _SKEW, length * _SKEW)))
 
 
-def _curvature(gram: Array | Partitions | Kinds, children: int) -> Curvature | PartitionsCurvature:
+def _curvature(gram: Array | Partitions | Kinds | Layered, children: int) -> Curvature | PartitionsCurvature:
     if isinstance(gram, Partitions):
         return PartitionsCurvature(gram)
     return Curvature(gram if isinstance(gram, Kinds) else np.asarray(gram, dtype=float), children)
+
+
+def sparse_rows(groups: NDArray[np.generic] | None, cells: int) -> csr_array:
+    """The groups as rows ``(groups, cells)``, from a partition without a dense matrix."""
+    if groups is None or np.ndim(groups) == 2:
+        return csr_array(_rows(groups, cells))
+    g = np.asarray(groups)
+    here = np.flatnonzero(g >= 0)
+    return csr_array((np.ones(len(here)), (g[here], here)), shape=(int(g.max(initial=-1)) + 1, cells))
 
 
 def _rows(groups: NDArray[np.generic] | None, cells: int) -> Array:

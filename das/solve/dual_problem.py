@@ -1,0 +1,148 @@
+"""A problem of :class:`das.solve.layered.Layered` matrices, as :mod:`das.solve.dual` has it."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+from scipy.special import expit
+
+from das.solve.contradictions import refuse_contradictions
+from das.solve.incidence import Incidence, of_index, stacked
+from das.solve.layered import Layered
+from das.solve.parts import Parts
+from das.solve.problem import ChildrenQP, sparse_rows
+
+Array = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+_CORE = 256  #: most answers of the coarse queries, whose second derivatives are inverted child by child,
+_CORES = 1 << 24  #: and most numbers of these inverses (130 MB)
+_SLACK = 0.01  #: what holds a sum between bounds near its last value, in typical curvatures of one of its cells
+_EQUAL = 1e-9  # bounds no further apart are one
+
+
+class DualProblem:
+    """Variables ``(cells, children)``: ``rhs``, ``curvature`` (one column where all children share it), ``able``; multipliers
+    flat, as :class:`Incidence` has them: ``inverse`` weights of measured sums (0: exact), ``held`` of exact sums, ``free`` those
+    that count. ``box`` are the places of sums between ``low`` and ``high``.
+
+    Raises:
+        ValueError, InfeasibleError: as :class:`das.solve.problem.CheckedQP`.
+    """
+
+    def __init__(self, p: ChildrenQP) -> None:
+        assert isinstance(p.gram, Layered)
+        self.rhs = np.ascontiguousarray(np.asarray(p.rhs, dtype=float).T)
+        self.cells, self.children = self.rhs.shape
+        if not np.isfinite(self.rhs).all():
+            raise ValueError("gram and rhs must be finite")
+        if p.gram.cells != self.cells or p.gram.weight.shape[1] != self.children:
+            raise ValueError(f"gram has weights of {p.gram.weight.shape[1]} children and {p.gram.cells} cells, "
+                             f"rhs {self.children} and {self.cells}")  # fmt: skip
+        self.parent = None if p.parent is None else np.asarray(p.parent, dtype=float)
+        self.parts = Parts.of(p.parts, p.totals, self.children)
+        groups = sparse_rows(p.groups, self.cells)
+        lower, upper = _bounds(p, self.children, groups.shape[0])
+        refuse_contradictions(self.parent, groups, lower, upper, p.support, self.parts)
+        self.lower, self.upper = lower.T, upper.T
+        self.able = self._able(p.support, groups)
+        self.most = np.full(self.able.shape, np.inf) if self.parent is None else self.able * self.parent[:, None]
+        self._measured(p.gram)
+        self.rows = Incidence(stacked([self.queries, groups], self.cells), self.children, self.parts)
+        self._multipliers(groups)
+
+    def _able(self, support: Mask | None, groups: csr_array) -> Mask:
+        able = np.ones((self.cells, self.children), dtype=bool)
+        if support is not None:
+            able &= np.asarray(support).T
+        if self.parent is not None:
+            able &= (self.parent > 0)[:, None]
+        if len(self.parts):
+            able[:, self.parts.bound] &= (self.parts.total > 0)[self.parts.part[self.parts.bound]]
+        return able & ~np.asarray(groups.T @ (self.upper <= 0) > 0)
+
+    def _measured(self, gram: Layered) -> None:
+        """``queries`` ``(answers, cells)`` of several cells, those of coarse queries first (``core`` of them), their ``weight``
+        ``(answers, children)``, and the ``curvature`` that the other answers give."""
+        weight = np.asarray(gram.weight, dtype=float)
+        if (weight == weight[:, :1]).all():
+            weight = weight[:, :1]
+        found = of_index(gram.index, self.cells)
+        order = sorted(range(len(found)), key=lambda q: found[q][0].shape[0])
+        curvature = np.zeros((self.cells, weight.shape[1]))
+        for (_, alone), w in zip(found, weight, strict=True):
+            curvature[alone] += w
+        self.queries = stacked([found[q][0] for q in order], self.cells)
+        sizes = np.array([found[q][0].shape[0] for q in order], dtype=np.intp)
+        self.weight = np.repeat(weight[order], sizes, axis=0)
+        most = min(_CORE, int(np.sqrt(_CORES / self.children)))
+        self.core = int(sizes[np.cumsum(sizes) <= most].sum())
+        self.core_of_cell = self.queries[: self.core].T.tocsr()
+        if (bad := (curvature <= 0) & self.able).any():
+            cell, child = np.argwhere(bad)[0]
+            raise ValueError(
+                f"child {child}, cell {cell}: layered matrices need a query of positive weight that tells it apart"
+            )
+        self.curvature = np.where(curvature > 0, curvature, 1.0)
+        self.typical = float(np.median(self.curvature)) if curvature.size else 1.0
+
+    def _multipliers(self, groups: csr_array) -> None:
+        rows, measured = self.rows, len(self.weight)
+        y = np.zeros(rows.size)
+        self.inverse, self.held, self.free = y.copy(), y.copy(), y.astype(bool)
+        weight = np.broadcast_to(self.weight, (measured, self.children))
+        of_rows = rows.of_rows
+        of_rows(self.inverse)[:measured] = np.divide(1.0, weight, out=np.ones(weight.shape), where=weight > 0)
+        of_rows(self.free)[:measured] = (weight > 0) & (self.queries @ self.able > 0)
+        low, high = np.maximum(self.lower, 0.0), np.minimum(self.upper, groups @ self.most)
+        exact = high - low <= _EQUAL
+        bound = (groups @ self.able > 0) & ((low > 0) | (self.upper < groups @ self.most))
+        of_rows(self.held)[measured:] = np.where(exact, low, 0.0)
+        of_rows(self.free)[measured:] = bound
+        inside = np.zeros((rows.rows.shape[0], self.children), dtype=bool)
+        inside[measured:] = bound & ~exact
+        self.box = np.flatnonzero(inside)
+        self.low, self.high = low[inside[measured:]], high[inside[measured:]]
+        size = np.maximum(groups @ self.able, 1.0)[inside[measured:]]
+        self.stiff = _SLACK * self.typical / size
+        if self.parent is not None:
+            rows.of_cells(self.held)[:] = self.parent
+            rows.of_cells(self.free)[:] = self.able.any(axis=1)
+        if len(self.parts):
+            rows.of_parts(self.held)[:] = self.parts.total
+            rows.of_parts(self.free)[:] = self.parts.total > 0
+        self.measured = measured
+        self.exact = self.free & (self.inverse == 0)
+
+    def sums_wanted(self, y: Array, centre: Array, smoothing: float) -> tuple[Array, Array]:
+        r"""What each sum should be at the multipliers ``y``, and the negative slopes of that: exact sums their own; one between
+        bounds ``centre - y/stiff``, clipped to them, with the corners rounded over some persons."""
+        wanted, slope = self.held.copy(), self.inverse.copy()
+        if len(self.box):
+            at = centre - y[self.box] / self.stiff
+            if smoothing:
+                low, high = (at - self.low) / smoothing, (at - self.high) / smoothing
+                wanted[self.box] = self.low + smoothing * (np.logaddexp(0.0, low) - np.logaddexp(0.0, high))
+                slope[self.box] = (expit(low) - expit(high)) / self.stiff
+            else:
+                wanted[self.box] = np.clip(at, self.low, self.high)
+                slope[self.box] = ((at > self.low) & (at < self.high)) / self.stiff
+        return wanted - self.inverse * y, slope
+
+    def centred(self, y: Array, centre: Array) -> Array:
+        """Where the sums between bounds are held near next."""
+        return np.clip(centre - y[self.box] / self.stiff, self.low, self.high)
+
+    def bounds(self) -> tuple[Array, Array]:
+        """The bounds as they are given, ``(groups, children)``."""
+        return self.lower, self.upper
+
+
+def _bounds(p: ChildrenQP, children: int, groups: int) -> tuple[Array, Array]:
+    shape = (children, groups)
+    if any(b is not None and np.shape(b) != shape for b in (p.lower, p.upper)):
+        raise ValueError(f"lower and upper must have shape {shape}")
+    low = np.full(shape, -np.inf) if p.lower is None else np.asarray(p.lower, dtype=float)
+    high = np.full(shape, np.inf) if p.upper is None else np.asarray(p.upper, dtype=float)
+    return low, high
