@@ -131,7 +131,8 @@ def _large(figures: Figures, sigma: float) -> None:
     figures(
         f"{label}: relative duality gap", s.gap, "relative", at_most=TOL, residual=s.residual, status=s.status.value
     )
-    figures(f"{label}: memory beside the problem", (_peak() - before) / s.x.size, "bytes a variable")
+    if (more := _peak() - before) > 0:  # the peak of the process: the first family's
+        figures(f"{label}: memory beside the problem", more / s.x.size, "bytes a variable")
 
 
 def _peak() -> float:
