@@ -128,7 +128,7 @@ class RefinedFamily(Frozen):
         )  # fmt: skip
         links = [*(Link(i) for i in self.chain), Link(group, known, known)]
         total = None if parent is not None else int(known.sum())
-        rounded = round_children(estimate.x, parent, chain=links, total=total)
+        rounded = round_children(estimate.x.astype(float), parent, chain=links, total=total)
         found = Certificates(
             Certificate().add(estimate), Certificate(solves=1, widened=Certificate().add(rounded).widened)
         )
@@ -247,7 +247,7 @@ class OuterStep(Frozen):
         for name, variance in measured.items():
             query = self.schema.query(name)
             answer, of = np.unique(query.at(cell[free]), return_inverse=True)
-            weight = 1 / variance[start : start + children]
+            weight: Floats = np.reciprocal(variance[start : start + children])
             asked = np.zeros((children, len(answer)), dtype=bool)
             child, at = np.nonzero(able & (weight > 0)[:, None])
             asked[child, of[at]] = True

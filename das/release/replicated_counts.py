@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -90,10 +91,16 @@ class ReplicatedCounts(Frozen):
         """Where a count may be positive by the bounds, ``(units, columns)``."""
         if self.bounds is None:
             return np.ones((stop - start, len(self.table.columns)), dtype=bool)
-        column = np.repeat(np.arange(len(self.table.columns)), np.diff(self.table.indptr))
-        there = self.bounds.possible[self.table.cell]
-        room = np.zeros((self.bounds.groups, len(self.table.columns)), dtype=np.int64)
-        np.add.at(room, (self.bounds.group[self.table.cell[there]], column[there]), 1)
         _, upper = self.bounds.limits.some(slice(start, stop))
-        able: Mask = ((upper > 0).astype(np.int64) @ room) > 0
+        able: Mask = ((upper > 0).astype(np.int64) @ self._room) > 0
         return able if self.bounds.total is None else able & (self.bounds.total[start:stop, None] > 0)
+
+    @cached_property
+    def _room(self) -> Ints:
+        """How often each column counts the cells of each group of the bounds, ``(groups, columns)``."""
+        assert self.bounds is not None
+        cell = np.flatnonzero(self.bounds.possible)
+        each = Histogram.of(
+            self.bounds.groups, len(self.bounds.possible), self.bounds.group[cell], cell, np.ones_like(cell)
+        )
+        return self.table.values(each)
