@@ -1,4 +1,4 @@
-"""The published tables: which cells each column of a table adds up.
+"""The published tables: which cells each column of a table adds up, as sums of answers to a query.
 
 What a table counts is data (:mod:`das.model.publications`, ``[tables.<name>]`` of a configuration). Field names are table,
 three digits, and the number of the column, four digits: ``P0010001``.
@@ -6,30 +6,37 @@ three digits, and the number of the column, four digits: ``P0010001``.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import product
+from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
 from das.errors import InputError
+from das.model.grouping import Grouping
 from das.model.histogram import Histogram
 from das.model.kinds import PERSONS, RecordKind
 from das.model.labels import NOT_COUNTED
 from das.model.query import Query
-from das.model.schema import Schema
+from das.model.schema import Attribute, Schema
 from das.model.tabulation import Tabulation
 from das.model.universe import Universe
+
+#: Of each attribute some levels, ``(levels,)``: their product are the cells of a box.
+Box = tuple[NDArray[np.bool_], ...]
 
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """Columns, each the sum of some cells of the histogram; a cell may be in many columns or in none.
+    """Columns, each a sum of answers to one query, the coarsest that tells apart what the columns do; an answer may be in
+    many columns or in none, and more than once in one that counts a record several times.
 
-    Column ``j`` has field name ``columns[j]``, label ``labels[j]`` and the cells
-    ``cell[indptr[j]:indptr[j + 1]]``, of ``cells``. ``assigned`` are attributes that it tells levels of apart and that
+    Column ``j`` has field name ``columns[j]``, label ``labels[j]`` and the answers
+    ``answer[indptr[j]:indptr[j + 1]]``. ``assigned`` are attributes that it tells levels of apart and that
     were made up by a rule: it is no count, and its title says so.
     """
 
@@ -37,46 +44,64 @@ class Table:
     title: str
     columns: tuple[str, ...]
     labels: tuple[str, ...]
-    cells: int
+    query: Query
     indptr: NDArray[np.int64]
-    cell: NDArray[np.int64]
+    answer: NDArray[np.int64]
     assigned: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if not len(self.columns) == len(self.labels) == len(self.indptr) - 1 or self.indptr[-1] != len(self.cell):
+        if not len(self.columns) == len(self.labels) == len(self.indptr) - 1 or self.indptr[-1] != len(self.answer):
             raise InputError("columns, labels and members differ in number", where=f"table {self.name}")
         if len(set(self.columns)) != len(self.columns):
             raise InputError("two columns have the same name", where=f"table {self.name}")
 
     @staticmethod
-    def of(name: str, title: str, cells: int, members: list[tuple[str, NDArray[np.bool_]]]) -> Table:
-        """From a label and a mask of cells, ``(cells,)``, for each column."""
-        inside = [np.flatnonzero(mask) for _, mask in members]
-        fields = _fields(name, len(members))
+    def of(name: str, title: str, schema: Schema, lines: Sequence[tuple[str, Sequence[Box]]]) -> Table:
+        """From a label and boxes for each column, which counts a record once for each box that it is in."""
+        boxes = [box for _, each in lines for box in each]
+        query = Query(name, tuple(_told(a, [box[i] for box in boxes]) for i, a in enumerate(schema.attributes)))
+        inside = [np.concatenate([_answers(query, box) for box in each]) for _, each in lines]
+        labels = tuple(label for label, _ in lines)
         indptr = np.cumsum([0, *map(len, inside)])
-        labels = tuple(label for label, _ in members)
-        return Table(name, title, fields, labels, cells, indptr, np.concatenate(inside))
+        return Table(name, title, _fields(name, len(lines)), labels, query, indptr, np.concatenate(inside))
 
-    def members(self, column: str) -> NDArray[np.int64]:
-        """The cells that ``column`` adds up, increasing."""
-        j = self.columns.index(column)
-        return self.cell[self.indptr[j] : self.indptr[j + 1]]
+    @property
+    def cells(self) -> int:
+        """Cells of the histogram."""
+        return prod(len(g.index) for g in self.query.groupings)
+
+    def times(self, j: int) -> NDArray[np.int64]:
+        """How many times column ``j`` counts each answer, ``(answers,)``."""
+        return np.bincount(self.answer[self.indptr[j] : self.indptr[j + 1]], minlength=self.query.answers)
+
+    def mask(self, j: int) -> NDArray[np.bool_]:
+        """The cells that column ``j`` adds up, ``(cells,)``."""
+        return (self.times(j) > 0)[self.query.index]
+
+    @property
+    def masks(self) -> NDArray[np.bool_]:
+        """Whether each column counts each cell, ``(columns, cells)``.
+
+        Raises:
+            InputError: a column that counts some records more than once.
+        """
+        if odd := [c for j, c in enumerate(self.columns) if self.repeats(j)]:
+            raise InputError(f"column {odd[0]} counts some records more than once: it is no sum of cells",
+                             where=f"table {self.name}", remedy="ask for its parts")  # fmt: skip
+        return np.stack([self.mask(j) for j in range(len(self.columns))])
+
+    def repeats(self, j: int) -> bool:
+        """Whether column ``j`` counts some records more than once."""
+        return bool((self.times(j) > 1).any())
 
     def said(self, j: int) -> str:
         """The label of column ``j`` where its table is not beside it: with what was made up by a rule."""
         return self.labels[j] + _not_counted(self.assigned)
 
     @cached_property
-    def masks(self) -> NDArray[np.bool_]:
-        """Whether each column counts each cell, ``(columns, cells)``."""
-        out = np.zeros((len(self.columns), self.cells), dtype=bool)
-        out[np.repeat(np.arange(len(self.columns)), np.diff(self.indptr)), self.cell] = True
-        return out
-
-    @cached_property
-    def _by_cell(self) -> sparse.csr_array:
-        ones = np.ones(len(self.cell), dtype=np.int64)
-        return sparse.csc_array((ones, self.cell, self.indptr), shape=(self.cells, len(self.columns))).tocsr()
+    def _by_answer(self) -> sparse.csr_array:
+        ones = np.ones(len(self.answer), dtype=np.int64)
+        return sparse.csc_array((ones, self.answer, self.indptr), shape=(self.query.answers, len(self.columns))).tocsr()
 
     def values(self, h: Histogram) -> NDArray[np.int64]:
         """The table: ``(units, columns)``. Costs stored counts x columns of a cell, and the result.
@@ -86,8 +111,21 @@ class Table:
         """
         if h.cells != self.cells:
             raise InputError(f"the histogram has {h.cells} cells, the table {self.cells}", where=f"table {self.name}")
-        counts = sparse.csr_array((h.count, h.cell, h.indptr), shape=(h.units, h.cells))
-        return (counts @ self._by_cell).toarray()
+        counts = sparse.csr_array((h.count, self.query.at(h.cell), h.indptr), shape=(h.units, self.query.answers))
+        return (counts @ self._by_answer).toarray()
+
+
+def _told(attribute: Attribute, masks: Sequence[NDArray[np.bool_]]) -> Grouping:
+    """Levels that each of some masks has all or none of are one group; in the order of their first levels."""
+    _, first, group = np.unique(np.stack(masks), axis=1, return_index=True, return_inverse=True)
+    number = np.argsort(np.argsort(first))[group.ravel()]
+    return Grouping(attribute.name, attribute.name, tuple(map(str, range(len(first)))), tuple(number.tolist()))
+
+
+def _answers(query: Query, box: Box) -> NDArray[np.int64]:
+    """Those whose cells are in a box, none of which cuts a group in two."""
+    inside = [np.unique(np.asarray(g.index)[mask]) for g, mask in zip(query.groupings, box, strict=True)]
+    return np.ravel_multi_index(np.ix_(*inside), query.shape).ravel()
 
 
 def _fields(name: str, number: int) -> tuple[str, ...]:
@@ -137,10 +175,8 @@ def _not_counted(assigned: Collection[str]) -> str:
 def _rests(table: Table, schema: Schema, attribute: str) -> bool:
     """Whether some column adds up some levels of the attribute and not others."""
     axis = schema.axis(attribute)
-    for column in table.columns:
-        inside = np.zeros(table.cells, dtype=bool)
-        inside[table.members(column)] = True
-        shaped = inside.reshape(schema.shape)
+    for j in range(len(table.columns)):
+        shaped = table.times(j).reshape(table.query.shape)
         if (shaped != shaped.take([0], axis=axis)).any():
             return True
     return False
@@ -150,20 +186,24 @@ def table(asked: Tabulation, schema: Schema) -> Table:
     """Columns as listed; or the answers to the query, after the total where it is wanted, of the records that meet its
     condition."""
     if asked.query is not None and not asked.total:
-        return _of_query(asked.name, schema.query(asked.query), schema)
-    inside = schema.where(asked.where)
+        return _of_query(asked.name, schema.query(asked.query))
+    of = schema.box(asked.where)
     if asked.query is None:
-        members = [(label, inside & schema.where(where)) for label, where in asked.columns]
+        lines = [(label, [_both(of, schema.box(w)) for w in (where if isinstance(where, tuple) else (where,))])
+                 for label, where in asked.columns]  # fmt: skip
     else:
         query = schema.query(asked.query)
-        answers = [(label, inside & (query.index == i)) for i, label in enumerate(query.captions("; "))]
-        members = [("Total", inside), *((label, mask) for label, mask in answers if mask.any())]
-    return Table.of(asked.name, asked.title, schema.cells, members)
+        groups = ([np.asarray(g.index) == i for i in range(len(g.groups))] for g in query.groupings)
+        answers = (_both(of, box) for box in product(*groups))
+        kept = (x for x in zip(query.captions("; "), answers, strict=True) if all(mask.any() for mask in x[1]))
+        lines = [("Total", [of]), *((label, [box]) for label, box in kept)]
+    return Table.of(asked.name, asked.title, schema, lines)
 
 
-def _of_query(name: str, query: Query, schema: Schema) -> Table:
-    order = np.argsort(query.index, kind="stable")
-    indptr = np.searchsorted(query.index[order], np.arange(query.answers + 1))
-    return Table(
-        name, query.title, _fields(name, query.answers), tuple(query.captions("; ")), schema.cells, indptr, order
-    )
+def _both(one: Box, other: Box) -> Box:
+    return tuple(a & b for a, b in zip(one, other, strict=True))
+
+
+def _of_query(name: str, query: Query) -> Table:
+    every = np.arange(query.answers + 1)
+    return Table(name, query.title, _fields(name, query.answers), tuple(query.captions("; ")), query, every, every[:-1])

@@ -63,7 +63,7 @@ def test_order_names_and_labels_of_p5():
 
 def test_the_field_of_each_race():
     """The cells of a leaf column are the cells of one race, of the right origin and age."""
-    by_column = {c: t.members(c) for t in published(PL94) for c in t.columns}
+    by_column = {c: t.mask(j) for t in published(PL94) for j, c in enumerate(t.columns)}
     race, adult, hispanic = (PL94.level_of(a) for a in ("cenrace", "votingage", "hispanic"))
     for row in layout("cenrace63_to_pl94.csv"):
         of_race = race == int(row["index0"])
@@ -74,7 +74,7 @@ def test_the_field_of_each_race():
             "p4_18plus_nonhispanic": of_race & (adult == 1) & (hispanic == 0),
         }
         for table, mask in expected.items():
-            assert np.array_equal(by_column[row[table]], np.flatnonzero(mask)), (row["cenrace"], table)
+            assert np.array_equal(by_column[row[table]], mask), (row["cenrace"], table)
 
 
 # --- identities that hold without any file -----------------------------------------------------------
@@ -149,19 +149,27 @@ def test_values_by_hand():
     }
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.lists(st.lists(st.integers(0, 5), min_size=6, max_size=6), min_size=1, max_size=5), st.data())
 def test_values_are_the_dense_product(rows, data):
+    """Columns are boxes, or several, each of which counts; the query has no more answers than it takes."""
     dense = np.array(rows, dtype=np.int64)
-    masks = data.draw(st.lists(st.lists(st.booleans(), min_size=6, max_size=6), min_size=1, max_size=4))
-    table = Table.of("T9", "any", 6, [("a label", np.array(m)) for m in masks])
+    box = st.tuples(*(st.lists(st.booleans(), min_size=n, max_size=n).map(np.array) for n in TOY.shape))
+    lines = data.draw(st.lists(st.lists(box, min_size=1, max_size=2), min_size=1, max_size=4))
+    table = Table.of("T9", "any", TOY, [(f"line {i}", boxes) for i, boxes in enumerate(lines)])
     unit, cell = np.nonzero(dense)
     h = Histogram.of(len(rows), 6, unit, cell, dense[unit, cell])
+    times = np.array([sum(np.outer(*b).ravel().astype(np.int64) for b in boxes) for boxes in lines])
     values = table.values(h)
     assert values.dtype == np.int64
-    assert np.array_equal(values, dense @ np.array(masks, dtype=np.int64).T)
-    for column, mask in zip(table.columns, masks, strict=True):
-        assert np.array_equal(table.members(column), np.flatnonzero(mask))
+    assert np.array_equal(values, dense @ times.T)
+    for j in range(len(lines)):
+        assert np.array_equal(table.mask(j), times[j] > 0)
+        assert table.repeats(j) == (times[j] > 1).any()
+    patterns = [
+        {tuple(b[i][level] for boxes in lines for b in boxes) for level in range(n)} for i, n in enumerate(TOY.shape)
+    ]
+    assert table.query.shape == tuple(map(len, patterns))
 
 
 def test_group_quarters_by_type():
@@ -198,9 +206,9 @@ def test_refusals():
         published(PL94)[0].values(random_histogram(2, 6, 9))
     good = published(TOY)[1]
     with pytest.raises(InputError, match="differ in number"):
-        Table("T1", "", good.columns, ("male",), good.cells, good.indptr, good.cell)
+        Table("T1", "", good.columns, ("male",), good.query, good.indptr, good.answer)
     with pytest.raises(InputError, match="same name"):
-        Table("T1", "", ("a", "a"), good.labels, good.cells, good.indptr, good.cell)
+        Table("T1", "", ("a", "a"), good.labels, good.query, good.indptr, good.answer)
 
 
 # --- a real file -------------------------------------------------------------------------------------

@@ -43,7 +43,7 @@ class Modes:
     @staticmethod
     def of(schema: Schema, queries: Iterable[Query]) -> Modes:
         """Axes are plain where every query allows it."""
-        bound = {schema.axis(name) for rule in schema.impossible for name in rule}
+        bound = set(schema.restricted)
         if schema.dwelling is not None:
             bound.add(schema.axis(schema.dwelling))
         for q in queries:

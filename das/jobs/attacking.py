@@ -39,9 +39,7 @@ def published_by(opened: Opened) -> Tables:
         if rows.columns != table.columns or not np.array_equal(rows.codes, opened.spine.codes[-1]):
             raise ReleaseError("other columns or other units than the release has", where=path)
         values.append(rows.values)
-        inside = np.zeros((len(table.columns), table.cells), dtype=bool)
-        inside[np.repeat(np.arange(len(table.columns)), np.diff(table.indptr)), table.cell] = True
-        members.append(inside)
+        members.append(table.masks)
     return read(np.concatenate(members), np.concatenate(values, axis=1), schema)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -21,7 +21,8 @@ WHOLE = ((GEOCODE, 0),)
 
 @dataclass(frozen=True, eq=False)
 class CodedColumn(Frozen):
-    """A coded column: ``values`` are its codes, ``index[k]`` says which of them cell ``k`` has.
+    """A coded column: ``values`` are its codes, and ``index`` says which of them a cell has: ``index[k]`` of cell ``k``, or,
+    ``by`` some attributes (:meth:`Schema.steps`), ``index[i, j, ...]`` of their levels.
 
     ``decodes`` names the attribute that the column carries: ``levels[i]`` is the level that code ``i``
     means (-1 where a record is of no cell of the schema). A column without it follows from the others, and ``labels``
@@ -34,11 +35,29 @@ class CodedColumn(Frozen):
     decodes: str | None = None
     levels: tuple[int, ...] = ()
     labels: tuple[str, ...] = ()
+    by: tuple[tuple[int, int], ...] = ()
 
     @staticmethod
     def of(name: str, schema: Schema, attribute: str, codes: tuple[str, ...]) -> CodedColumn:
         """With one code for each level of ``attribute``."""
-        return CodedColumn(name, codes, schema.level_of(attribute), attribute, tuple(range(len(codes))))
+        every = tuple(range(len(codes)))
+        return CodedColumn(name, codes, np.array(every), attribute, every, by=schema.steps((attribute,)))
+
+    @staticmethod
+    def follows(
+        name: str, schema: Schema, by: Sequence[str], code: NDArray[np.str_], says: Mapping[str, str]
+    ) -> CodedColumn:
+        """One that follows from the attributes ``by``: ``code[i, j, ...]`` is that of their levels, and ``says`` has what
+        each code means. Raises ``KeyError`` for a code that it does not have."""
+        known = {value: i for i, value in enumerate(says)}
+        index = np.array([known[x] for x in code.ravel().tolist()], dtype=np.int64).reshape(code.shape)
+        return CodedColumn(name, tuple(says), index, labels=tuple(says.values()), by=schema.steps(by))
+
+    def of_cells(self, cell: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Which code each of some cells has, in the shape of ``cell``."""
+        if not self.by:
+            return self.index[cell]
+        return self.index[tuple(cell // step % levels for step, levels in self.by)]
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,8 +21,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import numpy as np
-
 from das.model.query import Query
 
 #: How many times more precise than the sum of its cells a query must be, and the total than that of any other query.
@@ -45,5 +43,4 @@ def by_rule(measured: Mapping[str, tuple[Query, float]], *, root: bool) -> tuple
 
 def _finer(fine: Query, coarse: Query) -> bool:
     """True if ``fine`` tells apart all that ``coarse`` does, and more."""
-    pairs = np.unique(fine.index.astype(np.int64) * coarse.answers + coarse.index)
-    return fine.answers > coarse.answers and len(pairs) == len(np.unique(fine.index))
+    return fine.answers > coarse.answers and coarse.sums(fine)

@@ -13,7 +13,7 @@ import numpy as np
 
 from das.model.microdata_form import BUILD, GEOCODE, SERIAL, CodedColumn, MicrodataForm
 from das.model.schema import CENRACE, E2E_1940, H1, PL94, Schema
-from das.model.tabulation import Tabulation, Where
+from das.model.tabulation import LabelledWhere, Tabulation, Where
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,10 +29,8 @@ class Publication:
 
 # --- tables ------------------------------------------------------------------------------------------
 
-LabelledWhere = tuple[str, Where]
-
 _NUMBER = {2: "two races", 3: "three races", 4: "four races", 5: "five races", 6: "six races"}
-_ADULTS: Where = {"votingage": ("18-and-over",)}
+ADULTS: Where = {"votingage": ("18-and-over",)}
 _QUARTERS = PL94.attribute("hhgq")
 
 
@@ -40,19 +38,21 @@ def _redistricting() -> tuple[Tabulation, ...]:
     for_adults = " for the population 18 years and over"
     origin = "Hispanic or Latino, and not Hispanic or Latino by race"
     return (
-        Tabulation("P1", "Race", columns=_by_race({})),
-        Tabulation("P2", origin, columns=_by_origin_and_race({})),
-        Tabulation("P3", "Race" + for_adults, columns=_by_race(_ADULTS)),
-        Tabulation("P4", origin + for_adults, columns=_by_origin_and_race(_ADULTS)),
+        Tabulation("P1", "Race", columns=by_race({})),
+        Tabulation("P2", origin, columns=by_origin_and_race({})),
+        Tabulation("P3", "Race" + for_adults, columns=by_race(ADULTS)),
+        Tabulation("P4", origin + for_adults, columns=by_origin_and_race(ADULTS)),
         Tabulation("P5", "Group quarters population by major group quarters type", columns=_by_quarters()),
     )
 
 
-def _by_race(of: Where) -> tuple[LabelledWhere, ...]:
+def by_race(of: Where) -> tuple[LabelledWhere, ...]:
+    """The total and the 63 combinations of races, of those who meet a condition: 71 columns."""
     return ("Total", of), *_races(of)
 
 
-def _by_origin_and_race(of: Where) -> tuple[LabelledWhere, ...]:
+def by_origin_and_race(of: Where) -> tuple[LabelledWhere, ...]:
+    """The same of those not of Hispanic origin, after the two origins: 73 columns."""
     hispanic, other = ({**of, "hispanic": (level,)} for level in ("hispanic", "not-hispanic"))
     return ("Total", of), ("Hispanic or Latino", hispanic), ("Not Hispanic or Latino", other), *_races(other)
 
@@ -89,9 +89,11 @@ _OCCUPANCY = (
 
 # --- microdata ---------------------------------------------------------------------------------------
 
-_TABULATION = (("TABBLKST", 2), ("TABBLKCOU", 3), ("TABTRACTCE", 6), ("TABBLKGRPCE", 1), ("TABBLK", 4))
+TABULATION = (("TABBLKST", 2), ("TABBLKCOU", 3), ("TABTRACTCE", 6), ("TABBLKGRPCE", 1), ("TABBLK", 4))
 _ENUMERATION = (("STATE", 2), ("COUNTY", 4), ("ENUMDIST", 4))
-_HEAD = ("SCHEMA_TYPE_CODE", BUILD)
+HEAD = ("SCHEMA_TYPE_CODE", BUILD)
+#: The codes of RTYPE of persons.
+WHERE_LIVING = {"3": "person in a housing unit", "5": "person in group quarters"}
 #: What columns hold that carry no attribute.
 SAYS = {
     GEOCODE: "code of the unit, as in spine.parquet", SERIAL: "number of the person, from 0; it means nothing else",
@@ -105,8 +107,8 @@ SAYS = {
 
 
 def _where_living(schema: Schema) -> CodedColumn:
-    return CodedColumn("RTYPE", ("3", "5"), (schema.level_of("hhgq") > 0).astype(np.int64),
-                       labels=("person in a housing unit", "person in group quarters"))  # fmt: skip
+    code = np.where(np.arange(len(schema.attribute("hhgq").levels)) > 0, "5", "3")
+    return CodedColumn.follows("RTYPE", schema, ("hhgq",), code, WHERE_LIVING)
 
 
 def _redistricting_persons() -> MicrodataForm:
@@ -118,7 +120,7 @@ def _redistricting_persons() -> MicrodataForm:
         CodedColumn.of("CENRACE", PL94, "cenrace", tuple(f"{i:02d}" for i in range(1, 64))),
     )
     after = (SERIAL, *(c.name for c in columns))
-    return MicrodataForm("redistricting microdata detail file, persons", columns, _HEAD, after, _TABULATION,
+    return MicrodataForm("redistricting microdata detail file, persons", columns, HEAD, after, TABULATION,
                          constants={"SCHEMA_TYPE_CODE": "MPD"})  # fmt: skip
 
 
@@ -129,7 +131,7 @@ def _redistricting_units() -> MicrodataForm:
         CodedColumn("HH_STATUS", ("0", "1", "2"), np.array([2, 1, 0]), "h1", (-1, 1, 0)),
     )
     after = tuple(c.name for c in columns)
-    return MicrodataForm("redistricting microdata detail file, units", columns, _HEAD, after, _TABULATION,
+    return MicrodataForm("redistricting microdata detail file, units", columns, HEAD, after, TABULATION,
                          constants={"SCHEMA_TYPE_CODE": "MUD"}, facilities=True)  # fmt: skip
 
 
@@ -152,7 +154,7 @@ def _e2e_1940_persons() -> MicrodataForm:
     constants = {"SCHEMA_TYPE_CODE": "MPD1940", BUILD: "3.1.4", "EUID": "0", "QREL": "99", "QSEX": "9"}
     constants |= {"QSPANX": "9999", **dict.fromkeys(races, "9999"), "CIT": "9"}
     after = ("EUID", SERIAL, "RTYPE", "QREL", "QSEX", "QAGE", "CENHISP", "CENRACE", "QSPANX", *races, "CIT", "GQTYPE")
-    return MicrodataForm("1940 microdata detail file, persons", columns, _HEAD, after, _ENUMERATION, True, constants)
+    return MicrodataForm("1940 microdata detail file, persons", columns, HEAD, after, _ENUMERATION, True, constants)
 
 
 # --- the publications --------------------------------------------------------------------------------

@@ -11,12 +11,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
+from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
 
 from das.model.grouping import DETAILED, Grouping
 from das.model.labels import BESIDE, CROSS
+
+#: The answers of so many cells are worked out once, and those of more when they are asked for.
+FEW_CELLS = 1 << 16
 
 
 @dataclass(frozen=True, repr=False)
@@ -47,6 +51,23 @@ class Query:
             step = np.asarray(g.index, dtype=np.intp)
             out = (out[:, None] * len(g.groups) + step[None, :]).ravel()
         out.setflags(write=False)
+        return out
+
+    def at(self, cell: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The answer of some cells, ``a(k)``: of a large schema without those of all.
+
+        >>> from das.model.schema import PL94
+        >>> PL94.query("votingage * hispanic").at(np.array([0, 63, 2015]))
+        array([0, 1, 3])
+        """
+        cells = prod(len(g.index) for g in self.groupings)
+        if cells <= FEW_CELLS:
+            return self.index[cell]
+        out, step = np.zeros(len(cell), dtype=np.int64), cells
+        for g in self.groupings:
+            step //= len(g.index)
+            if not g.is_total:
+                out = out * len(g.groups) + np.asarray(g.index)[cell // step % len(g.index)]
         return out
 
     @cached_property

@@ -86,7 +86,7 @@ class Schema(Frozen):
     """Attributes, named groupings of them, and the combinations that cannot occur.
 
     ``recodes`` are groupings that queries may name beside the attributes themselves.
-    ``impossible`` lists structural zeros, each a mapping from attribute to the levels (labels)
+    ``impossible`` lists structural zeros, each a mapping from an attribute or grouping to those of its levels or groups
     that never occur *together*; they are public and cost no budget.
     ``dwelling`` names the attribute that says where a person lives, its level 0 being a household in a
     housing unit and each other level one type of group quarters; it is what facility counts bound.
@@ -118,7 +118,7 @@ class Schema(Frozen):
         if self.cells > MOST_CELLS:
             raise SpecError(f"some 10^{math.log10(self.cells):.0f} cells, and {MOST_CELLS:,} are the most that a histogram can have" , where=where,
                             remedy="use fewer attributes, or coarser ones")  # fmt: skip
-        _ = self.possible
+        _ = self._never
 
     @staticmethod
     def of(
@@ -180,42 +180,72 @@ class Schema(Frozen):
 
     def level_of(self, name: str) -> NDArray[np.intp]:
         """The level of attribute ``name`` in each cell, shape ``(cells,)``."""
-        return np.unravel_index(np.arange(self.cells), self.shape)[self.axis(name)]
+        ((step, levels),) = self.steps((name,))
+        return np.tile(np.repeat(np.arange(levels), step), self.cells // (step * levels))
+
+    def steps(self, names: Sequence[str]) -> tuple[tuple[int, int], ...]:
+        """Of some attributes ``(step, levels)``: a cell k has level ``k // step % levels``.
+
+        >>> PL94.steps(("votingage", "cenrace"))
+        ((126, 2), (1, 63))
+        """
+        axes = [self.axis(name) for name in names]
+        return tuple((math.prod(self.shape[axis + 1 :]), self.shape[axis]) for axis in axes)
+
+    @cached_property
+    def _never(self) -> tuple[tuple[NDArray[np.bool_], ...], ...]:
+        """The structural zeros, as boxes."""
+        where = f"schema {self.name!r}, structural zeros"
+        known = [*self._names, *(g.name for g in self.recodes)]
+        if unknown := [name for rule in self.impossible for name in rule if name not in known]:
+            raise SpecError(
+                f"no attribute {unknown[0]!r}, and no grouping", where=where, remedy=f"there are {', '.join(known)}"
+            )
+        try:
+            return tuple(map(self.box, self.impossible))
+        except SpecError as error:
+            raise SpecError(error.what, where=where, remedy=error.remedy) from None
+
+    @property
+    def restricted(self) -> frozenset[int]:
+        """The axes of which structural zeros tell levels apart."""
+        return frozenset(i for box in self._never for i, mask in enumerate(box) if not mask.all())
 
     @cached_property
     def possible(self) -> NDArray[np.bool_]:
-        """False at the structural zeros, shape ``(cells,)``."""
-        out = np.ones(self.shape, dtype=bool)
-        for rule in self.impossible:
-            box: list[list[int]] = [list(range(n)) for n in self.shape]
-            for name, levels in rule.items():
-                known = self.attribute(name).levels
-                if unknown := [x for x in levels if x not in known]:
-                    raise SpecError(
-                        f"no level {unknown[0]!r} of attribute {name!r}",
-                        where=f"schema {self.name!r}, structural zeros",
-                        remedy=f"its levels are {', '.join(known)}",
-                    )
-                box[self.axis(name)] = [known.index(x) for x in levels]
-            out[np.ix_(*box)] = False
-        out = out.ravel()
+        """False at the structural zeros, shape ``(cells,)``. What no rule tells apart is worked out once."""
+        told = self.restricted
+        out = np.ones([n if i in told else 1 for i, n in enumerate(self.shape)], dtype=bool)
+        for box in self._never:
+            out[np.ix_(*(mask if i in told else [0] for i, mask in enumerate(box)))] = False
+        out = np.broadcast_to(out, self.shape).ravel()
         out.setflags(write=False)
         return out
 
-    def where(self, conditions: Mapping[str, tuple[str, ...]]) -> NDArray[np.bool_]:
-        """The cells, ``(cells,)``, that meet every condition: an attribute or grouping, and the levels or groups of
-        which it has one. Raises :class:`SpecError`."""
-        out = np.ones(self.shape, dtype=bool)
+    def box(self, conditions: Mapping[str, tuple[str, ...]]) -> tuple[NDArray[np.bool_], ...]:
+        """Of each attribute the levels, ``(levels,)``, that meet every condition: an attribute or grouping, and the
+        levels or groups of which it has one. The cells that meet them all are the product. Raises :class:`SpecError`.
+
+        >>> [int(mask.sum()) for mask in PL94.box({"hhinstlevels": ("institutional",), "votingage": ("under-18",)})]
+        [4, 1, 2, 63]
+        """
+        out = [np.ones(n, dtype=bool) for n in self.shape]
         for name, wanted in conditions.items():
             grouping = self._factor(name, name)
             if unknown := [x for x in wanted if x not in grouping.groups]:
                 raise SpecError(f"{name!r} has no level {unknown[0]!r}", where=f"schema {self.name!r}",
                                 remedy=f"its levels are {', '.join(grouping.groups[:20])}")  # fmt: skip
-            member = np.array([group in wanted for group in grouping.groups])[np.asarray(grouping.index)]
-            along = [1] * len(self.shape)
-            along[self.axis(grouping.attribute)] = -1
-            out &= member.reshape(along)
-        return out.ravel()
+            chosen = set(wanted)
+            member = np.array([group in chosen for group in grouping.groups])
+            out[self.axis(grouping.attribute)] &= member[np.asarray(grouping.index)]
+        return tuple(out)
+
+    def where(self, conditions: Mapping[str, tuple[str, ...]]) -> NDArray[np.bool_]:
+        """The cells, ``(cells,)``, that meet every condition, as :meth:`box` has them. Raises :class:`SpecError`."""
+        out = np.ones(1, dtype=bool)
+        for mask in self.box(conditions):
+            out = (out[:, None] & mask).ravel()
+        return out
 
     def query(self, name: str) -> Query:
         """The query that ``name`` spells: ``total``, ``detailed``, or attributes and recodes joined by ``" * "``.
@@ -315,5 +345,3 @@ E2E_1940 = Schema(
     ),
     dwelling="hhgq",
 )  # fmt: skip
-
-SCHEMAS: Mapping[str, Schema] = {s.name: s for s in (PL94, H1, E2E_1940)}

@@ -13,6 +13,8 @@ LARGEST_CROSS = 1000
 
 #: Of some attributes or groupings, the levels (or groups) of which a record must have one.
 Where = Mapping[str, tuple[str, ...]]
+#: A column: its label, and which records it counts. Of several conditions it counts a record once for each that it meets.
+LabelledWhere = tuple[str, Where | tuple[Where, ...]]
 
 
 @dataclass(frozen=True)
@@ -23,7 +25,7 @@ class Tabulation(Frozen):
     name: str
     title: str
     query: str | None = None
-    columns: tuple[tuple[str, Where], ...] = ()
+    columns: tuple[LabelledWhere, ...] = ()
     where: Where = field(default_factory=dict)
     total: bool = True
 

@@ -340,10 +340,9 @@ def _statistics(release: Opened, text: str) -> list[Statistic]:
     known: list[str] = []
     for u in among:
         for t in tables.of(u, release.assigned(u.name)):
-            fields = [(f, t.said(j), mask) for j, (f, mask) in enumerate(zip(t.columns, t.masks, strict=True))]
-            chosen = fields if key(t.name) == key(wanted) else [f for f in fields if key(f[0]) == key(wanted)]
+            chosen = [j for j, f in enumerate(t.columns) if key(wanted) in (key(t.name), key(f)) and not t.repeats(j)]
             if chosen:
-                return [Statistic(u, *f) for f in chosen]
+                return [Statistic(u, t.columns[j], t.said(j), t.mask(j)) for j in chosen]
             known.append(t.name)
     try:
         return _of_query(among[0], query(wanted.strip(), among[0].schema, (), where))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,7 @@ from das.model.areas import Areas
 from das.model.budget import ALL, QueryNoise
 from das.model.cover import Cover
 from das.model.frozen import Frozen
+from das.model.grouping import Grouping
 from das.model.measured_spine import MeasuredSpine
 from das.model.query import Query
 from das.model.spine import Spine
@@ -118,11 +120,32 @@ def _variance(told: Mapping[str, tuple[Floats, Floats]], noise: Iterable[QueryNo
 
 
 def _answers(table: Table, query: Query) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """By column, how many answers lie inside it, and how many outside; infinite where one lies across."""
-    size = np.bincount(query.index, minlength=query.answers)
+    """By column, how many answers lie inside it, and how many outside; infinite where one lies across, or where the column
+    counts records more than once.
+
+    A cell of the one query is a product of groups, of the other, too: what an answer has of the table's is the product of what
+    its groups have of the table's groups. Groups that have of the same are worked out once.
+    """
+    touched, alike = zip(*map(_touched, query.groupings, table.query.groupings), strict=True)
+    size = reduce(np.multiply.outer, alike)
     number = np.empty(len(table.columns))
-    for j, column in enumerate(table.columns):
-        inside = np.bincount(query.index[table.members(column)], minlength=query.answers)
-        whole = inside == size
-        number[j] = whole.sum() if (whole | (inside == 0)).all() else np.inf
+    for j in range(len(table.columns)):
+        inside = table.times(j).reshape(table.query.shape)
+        some, other = _any(inside > 0, touched), _any(inside == 0, touched)
+        number[j] = np.inf if (some & other).any() or table.repeats(j) else size[some].sum()
     return number, np.where(np.isfinite(number), query.answers - number, np.inf)
+
+
+def _touched(groups: Grouping, other: Grouping) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
+    """Which groups of ``other`` have a level of a group, ``(patterns, groups of other)``, and how many groups have each pattern."""
+    out = np.zeros((len(groups.groups), len(other.groups)), dtype=bool)
+    out[list(groups.index), list(other.index)] = True
+    patterns, number = np.unique(out, axis=0, return_counts=True)
+    return patterns, number
+
+
+def _any(inside: NDArray[np.bool_], touched: Sequence[NDArray[np.bool_]]) -> NDArray[np.bool_]:
+    """Whether a product of patterns has anything inside: axis by axis."""
+    for axis, patterns in enumerate(touched):
+        inside = np.moveaxis(np.tensordot(inside, patterns, axes=(axis, 1)), -1, axis)
+    return inside

@@ -7,8 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from das.errors import SpecError
 from das.model.columns import Columns
 from das.model.grouping import DETAILED
@@ -122,18 +120,16 @@ def _check_letters(spec: RunSpec) -> None:
 
 def check_chain(u: Universe) -> None:
     """Each query of the rounding chain is finer than the next; all of them tell dwelling groups apart."""
-    schema, chain = u.schema, u.chain
+    schema = u.schema
     try:
-        indices = [schema.query(name).index for name in chain]
+        queries = [schema.query(name) for name in u.chain]
     except SpecError as error:
         raise SpecError(f"{error.where}: {error.what}", where=u.key("rounding.chain"), remedy=error.remedy) from None
-    names = list(chain)
-    if schema.dwelling is not None and chain:
-        indices.append(schema.query(schema.dwelling).index)
-        names.append(schema.dwelling)
-    for (fine, coarse), (name, after) in zip(pairwise(indices), pairwise(names), strict=True):
-        if len(np.unique(np.stack([fine, coarse]), axis=1).T) != len(np.unique(fine)):
-            raise SpecError(f"{name!r} does not tell the groups of {after!r} apart", where=u.key("rounding.chain"),
+    if schema.dwelling is not None and queries:
+        queries.append(schema.query(schema.dwelling))
+    for fine, coarse in pairwise(queries):
+        if not coarse.sums(fine):
+            raise SpecError(f"{fine.name!r} does not tell the groups of {coarse.name!r} apart", where=u.key("rounding.chain"),
                             remedy="nest the queries, fine to coarse, each naming the dwelling attribute")  # fmt: skip
 
 
@@ -179,7 +175,7 @@ def _check_tables(spec: RunSpec) -> None:
             if asked.query is not None:
                 schema.query(asked.query)
             for condition in (asked.where, *(c.where for c in asked.columns)):
-                if not schema.where(condition).any():
+                if not all(mask.any() for mask in schema.box(condition)):
                     raise SpecError("no record can meet this condition", remedy="list levels that it may have")
         except SpecError as error:
             raise SpecError(error.what, where=where, remedy=error.remedy) from None

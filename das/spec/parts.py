@@ -19,7 +19,8 @@ from das.model.mechanism import EPSILON, RHO
 from das.model.mechanisms import DISCRETE_GAUSSIAN, MECHANISMS
 from das.model.post_processing import Method, PriorName
 from das.model.readers import READERS, TABLE
-from das.model.schema import SCHEMAS, Attribute, Schema
+from das.model.schema import Attribute, Schema
+from das.model.schemas import SCHEMAS
 from das.spec.exact import ExactNumber
 
 #: A budget beyond these is a slip of the pen, and beyond what the noise and its accounting are made for.
@@ -131,7 +132,7 @@ class SchemaPart(Part):
     """``[schema]``: the attributes of a record, whose combinations are the cells of the histogram."""
 
     name: str
-    """A published schema (``pl94``, ``1940-e2e``), or, with ``attributes``, a name for your own."""
+    """A published schema (``pl94``, ``1940-e2e``, ``dhcp``), or, with ``attributes``, a name for your own."""
     attributes: dict[str, tuple[str, ...]] | None = None
     """Your own: each attribute with its levels, in order."""
     groupings: dict[str, GroupingPart] = {}
@@ -139,7 +140,7 @@ class SchemaPart(Part):
     labels: dict[str, LabelsPart] = {}
     """Words for pages and tables, for attributes and groupings of any schema."""
     impossible: tuple[dict[str, tuple[str, ...]], ...] = ()
-    """Combinations that cannot occur, each a table of attribute and levels; their cells are always 0."""
+    """Combinations that cannot occur, each a table of attributes or groupings and levels; their cells are always 0."""
     dwelling: str | None = None
     """The attribute that says where a person lives, its first level a household in a housing unit, the others
     types of group quarters; housing units and facilities then bound it."""

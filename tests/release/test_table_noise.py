@@ -21,7 +21,7 @@ from das.model.query import Query
 from das.model.schema import H1, PL94, Attribute, Schema
 from das.model.spine import Spine
 from das.model.universe import Planned, Universe
-from das.release.table_noise import TableNoise
+from das.release.table_noise import TableNoise, _answers
 from das.tables import Table, published
 
 TOY = Schema("toy", (Attribute("sex", ("male", "female")), Attribute("age", ("young", "middle", "old"))))
@@ -75,8 +75,8 @@ def test_no_better_than_the_best_linear_estimate() -> None:
     tables = published(TOY)
     assert [len(t.columns) for t in tables] == [1, 2, 3, 6]
     for t in tables:
-        for j, column in enumerate(t.columns):
-            inside = np.isin(np.arange(TOY.cells), t.members(column)).astype(float)
+        for j in range(len(t.columns)):
+            inside = t.mask(j).astype(float)
             best = float(np.sum((np.linalg.pinv(rows.T) @ inside) ** 2))
             alone = min(d.variance * TOY.query(d.query).answer(inside).astype(bool).sum()
                         for d in u.plan.at("A") if tells(TOY.query(d.query), inside))  # fmt: skip
@@ -150,3 +150,19 @@ def test_published_units_and_areas_are_sums_over_the_units_that_were_measured(se
     areas = Areas("Ward", np.array(["a", "b", "c"]), *np.nonzero(inside))
     each = [cost(set(np.flatnonzero(x).tolist()), True) for x in inside]
     assert noise.of_areas(areas, 1)[:, 0] == pytest.approx(each)
+
+
+@pytest.mark.parametrize(
+    "query", ["total", "hhgq", "hhinstlevels", "votingage * cenrace", "hispanic * cenrace", "detailed"]
+)
+def test_which_answers_lie_in_a_column_is_found_without_the_cells(query: str) -> None:
+    """Against the same of every cell: an answer lies inside, outside, or across."""
+    asked = PL94.query(query)
+    size = np.bincount(asked.index)
+    for t in published(PL94):
+        inside, outside = _answers(t, asked)
+        for j in range(len(t.columns)):
+            own = np.bincount(asked.index[t.mask(j)], minlength=asked.answers)
+            whole = own == size
+            number = whole.sum() if (whole | (own == 0)).all() else np.inf
+            assert (inside[j], outside[j]) == (number, asked.answers - number if np.isfinite(number) else np.inf)

@@ -34,13 +34,7 @@ GAUSS, BOUNDED = DISCRETE_GAUSSIAN, Neighbours.BOUNDED
 
 
 def _columns(schema: Schema) -> np.ndarray:
-    out = []
-    for table in tables.published(schema):
-        inside = np.zeros((len(table.columns), schema.cells))
-        for j, name in enumerate(table.columns):
-            inside[j, table.members(name)] = 1
-        out.append(inside)
-    return np.concatenate(out)
+    return np.concatenate([t.masks for t in tables.published(schema)]).astype(float)
 
 
 def _histogram(dense: np.ndarray) -> Histogram:

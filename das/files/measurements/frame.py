@@ -21,7 +21,8 @@ from das.errors import InputError, ReleaseError, SpecError
 from das.files.parquet import checked, readable
 from das.model.grouping import TOTAL, Grouping
 from das.model.labels import BESIDE
-from das.model.schema import SCHEMAS, Schema
+from das.model.schema import Schema
+from das.model.schemas import SCHEMAS
 from das.model.spelling import named, product
 
 _SUFFIX = {"DPQuery": "_dpq", "Constraint": "_con"}

@@ -23,7 +23,8 @@ from das.files import codes as texts
 from das.files.parquet import DAMAGE
 from das.model.codes import Codes, encoded
 from das.model.query import Query
-from das.model.schema import SCHEMAS, Schema
+from das.model.schema import Schema
+from das.model.schemas import SCHEMAS
 
 Ints = NDArray[np.int64]
 

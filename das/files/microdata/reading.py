@@ -175,7 +175,7 @@ def _cells(batch: pa.RecordBatch, plan: MicrodataLayout, schema: Schema, where: 
     cell = np.ravel_multi_index(axes, schema.shape).astype(np.int64)
     cell[outside] = schema.cells
     for c in plan.columns:
-        wrong = np.flatnonzero(c.index[cell] != _entries(batch, c, where))
+        wrong = np.flatnonzero(c.of_cells(cell) != _entries(batch, c, where))
         if len(wrong):
             raise InputError(
                 f"{c.name} does not agree with the other columns, first in the record {wrong[0]} after that, "

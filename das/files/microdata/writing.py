@@ -255,7 +255,7 @@ def _table(
     for name, value in plan.constants.items():
         columns[name] = _coded(np.zeros(rows, dtype=np.int32), pa.array([value]))
     for c in plan.columns:
-        columns[c.name] = _coded(c.index[cell], pa.array(c.values))
+        columns[c.name] = _coded(c.of_cells(cell), pa.array(c.values))
     return pa.table({name: columns[name] for name in plan.order})
 
 
