@@ -36,7 +36,7 @@ from das.model.schema import PL94
 _RACES = len(PL94.attribute("cenrace").levels)
 
 
-class _Given(NamedTuple):
+class _Inhabitants(NamedTuple):
     """Persons one by one: block, kind of dwelling, voting age, and Hispanic origin x race."""
 
     block: Ints
@@ -44,8 +44,8 @@ class _Given(NamedTuple):
     adult: Ints
     origin: Ints
 
-    def those(self, which: NDArray[np.bool_]) -> _Given:
-        return _Given(*(values[which] for values in self))
+    def those(self, which: NDArray[np.bool_]) -> _Inhabitants:
+        return _Inhabitants(*(values[which] for values in self))
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,7 +104,7 @@ def simulate(
     _check(persons, units, occupied)
     every = np.repeat(np.arange(len(persons.cell)), persons.count)
     hhgq, adult, hispanic, race = np.unravel_index(persons.cell[every], PL94.shape)
-    given = _Given(persons.unit[every], hhgq, adult, hispanic * _RACES + race)
+    given = _Inhabitants(persons.unit[every], hhgq, adult, hispanic * _RACES + race)
     housed, away = given.those(given.hhgq == 0), given.those(given.hhgq > 0)
     occupied = occupied_units(np.bincount(housed.block, minlength=len(units)), units, occupied)
     homes, families = _households(rng, housed, occupied)
@@ -150,7 +150,9 @@ def _check(persons: Histogram, units: Ints, occupied: Ints) -> None:
                          remedy="place them in group quarters, or add a unit")  # fmt: skip
 
 
-def _households(rng: np.random.Generator, housed: _Given, occupied: Ints) -> tuple[Compositions, tuple[Ints, ...]]:
+def _households(
+    rng: np.random.Generator, housed: _Inhabitants, occupied: Ints
+) -> tuple[Compositions, tuple[Ints, ...]]:
     """The households, and everybody in them as :class:`LinkedPersons` has it."""
     a, m = (np.bincount(housed.block[housed.adult == voting], minlength=len(occupied)) for voting in (1, 0))
     homes = compositions(rng, a, m, occupied)
@@ -163,7 +165,7 @@ def _households(rng: np.random.Generator, housed: _Given, occupied: Ints) -> tup
 
 
 def _quarters(
-    rng: np.random.Generator, away: _Given, facilities: Ints | None, blocks: int
+    rng: np.random.Generator, away: _Inhabitants, facilities: Ints | None, blocks: int
 ) -> tuple[Ints, tuple[Ints, ...]]:
     """Facilities by type, and everybody in them as :class:`LinkedPersons` has it."""
     kinds = len(PL94.attribute("hhgq").levels)

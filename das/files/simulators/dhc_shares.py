@@ -19,11 +19,11 @@ Floats = NDArray[np.float64]
 #: where a block has fewer adults than households.
 COMPOSITION = np.array([
     [0.0, 2e-3, 1e-3, 1e-4, 1e-5, 1e-6],
-    [27.5, 3.7, 2.3, 0.9, 0.3, 0.12],
-    [31.0, 8.2, 8.6, 3.4, 1.1, 0.5],
-    [5.9, 2.6, 1.5, 0.6, 0.25, 0.12],
-    [2.2, 0.9, 0.5, 0.25, 0.1, 0.05],
-    [0.6, 0.3, 0.2, 0.1, 0.05, 0.02],
+    [28.8, 3.6, 2.3, 0.9, 0.3, 0.12],
+    [31.8, 8.0, 9.2, 3.8, 1.3, 0.5],
+    [6.1, 2.6, 1.5, 0.6, 0.25, 0.12],
+    [2.6, 0.9, 0.5, 0.25, 0.1, 0.05],
+    [0.8, 0.3, 0.2, 0.1, 0.05, 0.02],
 ])  # fmt: skip
 #: By how much each adult, or minor, beyond the table is rarer than the one before.
 BEYOND = 0.35
@@ -91,7 +91,7 @@ ROLES = np.array([
 GAPS = {
     "opposite-sex-spouse": (0, 4.5, -24, 24, 0.0), "opposite-sex-partner": (0, 6, -24, 24, 0.0),
     "same-sex-spouse": (0, 6, -24, 24, 0.0), "same-sex-partner": (0, 7, -24, 24, 0.0),
-    "biological-child": (-33, 8.5, -50, -15, 0.52), "adopted-child": (-35, 8, -50, -15, 0.5), "stepchild": (-28, 8, -50, -15, 0.52),
+    "biological-child": (-29, 6.5, -50, -15, 0.52), "adopted-child": (-35, 8, -50, -15, 0.5), "stepchild": (-28, 8, -50, -15, 0.52),
     "sibling": (0, 8, -30, 30, 0.56), "parent": (28, 6, 15, 45, 0.27), "grandchild": (-55, 8, -85, -32, 0.52),
     "parent-in-law": (26, 7, 15, 45, 0.25), "child-in-law": (-29, 7, -50, -15, 0.5), "other-relative": (-8, 24, -OLDEST, OLDEST, 0.53),
     "roommate": (0, 7, -OLDEST, OLDEST, 0.56), "foster-child": (-40, 12, -OLDEST, OLDEST, 0.52),
@@ -101,9 +101,9 @@ GAPS = {
 #: Shares of owners by age of the householder (from 15, 25, 35, 45, 55, 60, 65, 75, 85), in households of a couple and in others; of
 #: owners, those with a mortgage.
 OWNED = np.array(
-    [[0.27, 0.57, 0.74, 0.83, 0.87, 0.88, 0.91, 0.91, 0.86], [0.1, 0.27, 0.4, 0.49, 0.55, 0.57, 0.62, 0.66, 0.6]]
+    [[0.28, 0.59, 0.76, 0.84, 0.88, 0.89, 0.92, 0.92, 0.87], [0.11, 0.3, 0.43, 0.52, 0.58, 0.6, 0.65, 0.69, 0.63]]
 )
-MORTGAGE = np.array([0.77, 0.9, 0.86, 0.79, 0.68, 0.59, 0.44, 0.27, 0.16])
+MORTGAGE = np.array([0.8, 0.92, 0.88, 0.82, 0.72, 0.63, 0.48, 0.3, 0.18])
 BLOCK_TENURE = 1.3  #: the standard deviation between blocks of the logarithm of the odds of owning
 CASHLESS = 0.055  #: of those who do not own
 #: Vacant units by why, in the order of ``units.VACANCIES``; and how often one is as most of its block are.
