@@ -18,7 +18,6 @@ from das.errors import InputError
 from das.model.dhc.household_types import COUPLES, LARGEST, TYPES
 from das.model.dhc.households import DHCH, HHAGE
 from das.model.dhc.persons import DHCP, RACE7, RELATIONSHIPS
-from das.model.schema import PL94
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
@@ -65,13 +64,6 @@ class LinkedPersons:
         levels = (self.relgq, self.sex, self.age, self.hispanic, self.cenrace)
         return np.ravel_multi_index(levels, DHCP.shape).astype(np.int64)
 
-    @property
-    def pl94_cells(self) -> Ints:
-        """Of the redistricting schema."""
-        (where,) = (g for g in DHCP.recodes if g.name == "hhgq8lev")
-        hhgq, adult = np.asarray(where.index)[self.relgq], (self.age >= ADULT).astype(np.int64)
-        return np.ravel_multi_index((hhgq, adult, self.hispanic, self.cenrace), PL94.shape).astype(np.int64)
-
 
 def household_cells(people: LinkedPersons, tenure: Ints) -> Ints:
     """The cell of ``dhch`` of each household, ``(households,)``. ``tenure``: in three classes.
@@ -79,7 +71,7 @@ def household_cells(people: LinkedPersons, tenure: Ints) -> Ints:
     Raises :class:`InputError` for a household without a householder, with two, or of no type that there is.
     """
     homes, at = len(tenure), np.flatnonzero(np.isin(people.relgq, HEADS))
-    if (people.household[at] < 0).any() or (np.bincount(people.household[at], minlength=homes) != 1).any():
+    if len(at) != homes or not np.array_equal(np.sort(people.household[at]), np.arange(homes)):
         raise InputError("a household must have one householder", where="households")
     head = np.empty(homes, dtype=np.int64)
     head[people.household[at]] = at
