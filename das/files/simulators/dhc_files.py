@@ -34,7 +34,7 @@ from das.model.schema import Schema
 NAMES = ("persons.parquet", "households.parquet", "units.parquet")
 
 
-def write(directory: Path, world: SimulatedDhc, blocks: ArrayLike) -> list[Path]:
+def write(directory: Path | str, world: SimulatedDhc, blocks: ArrayLike) -> list[Path]:
     """Write the three files, all or none, and return their paths. ``blocks``: the code of each block.
 
     Raises :class:`InputError` for codes of other blocks, and where nothing can be written.
@@ -43,8 +43,8 @@ def write(directory: Path, world: SimulatedDhc, blocks: ArrayLike) -> list[Path]
     if len(codes) != world.blocks or len(set(codes)) != len(codes):
         raise InputError(f"{len(set(codes))} codes of {world.blocks} blocks", where="simulate", remedy="give each block one of its own")  # fmt: skip
     tables = (_persons(world, codes), _households(world, codes), _units(world, codes))
-    paths = [directory / name for name in NAMES]
-    with writing(directory), atomic.files(paths) as drafts:
+    paths = [Path(directory, name) for name in NAMES]
+    with writing(Path(directory)), atomic.files(paths) as drafts:
         for table, draft in zip(tables, drafts, strict=True):
             pq.write_table(pa.table(table), draft, compression="zstd")
     return paths
