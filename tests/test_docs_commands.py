@@ -109,7 +109,7 @@ def test_a_command_that_is_printed_works(
     assert done.exit_code == 0, (words, done.output)
 
 
-@pytest.mark.parametrize("page", ["start.md", "measurements.md"])
+@pytest.mark.parametrize("page", ["start.md", "measurements.md", "simulated-dhc.md"])
 def test_a_python_session_that_is_printed_works(page: str, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(place)
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / page).read_text(encoding="utf-8"), re.DOTALL)

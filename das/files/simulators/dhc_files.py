@@ -1,0 +1,80 @@
+"""Simulated persons and households as linked files, whose values are the codes of the schemas' levels.
+
+======================  ================================================================================================
+``persons.parquet``     a line a person: ``block``, ``household`` (null in group quarters), the attributes of ``dhcp``
+``households.parquet``  a line a household, in order of its number: ``household``, ``block``, the attributes of ``dhch``
+``units.parquet``       a line a block and level that occurs, ``count`` of them: ``block``, ``tenvacgq``; a line of 0 for
+                        a block that has neither units nor facilities
+======================  ================================================================================================
+
+A household has the four classes of tenure in ``units.parquet`` alone, by block. The reader ``table`` reads all three.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import ArrayLike
+
+from das.errors import InputError
+from das.files import atomic
+from das.files.simulators.census_2010 import writing
+from das.files.simulators.dhc import SimulatedDhc
+from das.files.simulators.people import Ints
+from das.model.codes import encoded, text
+from das.model.dhc.households import DHCH
+from das.model.dhc.persons import DHCP
+from das.model.dhc.units import TENVACGQ
+from das.model.schema import Schema
+
+NAMES = ("persons.parquet", "households.parquet", "units.parquet")
+
+
+def write(directory: Path | str, world: SimulatedDhc, blocks: ArrayLike) -> list[Path]:
+    """Write the three files, all or none, and return their paths. ``blocks``: the code of each block.
+
+    Raises :class:`InputError` for codes of other blocks, and where nothing can be written.
+    """
+    codes = text(encoded(blocks)).tolist()
+    if len(codes) != world.blocks or len(set(codes)) != len(codes):
+        raise InputError(f"{len(set(codes))} codes of {world.blocks} blocks", where="simulate", remedy="give each block one of its own")  # fmt: skip
+    tables = (_persons(world, codes), _households(world, codes), _units(world, codes))
+    paths = [Path(directory, name) for name in NAMES]
+    with writing(Path(directory)), atomic.files(paths) as drafts:
+        for table, draft in zip(tables, drafts, strict=True):
+            pq.write_table(pa.table(table), draft, compression="zstd")
+    return paths
+
+
+def _persons(world: SimulatedDhc, codes: Sequence[str]) -> Mapping[str, pa.Array]:
+    household = world.people.household
+    number = pa.array(household, mask=household < 0)
+    return {"block": _coded(world.block, codes), "household": number} | _attributes(DHCP, world.people.cells)
+
+
+def _households(world: SimulatedDhc, codes: Sequence[str]) -> Mapping[str, pa.Array]:
+    number = pa.array(np.arange(len(world.cell)))
+    return {"household": number, "block": _coded(world.home_block, codes)} | _attributes(DHCH, world.cell)
+
+
+def _units(world: SimulatedDhc, codes: Sequence[str]) -> Mapping[str, pa.Array]:
+    units = world.units()
+    empty = np.flatnonzero(np.diff(units.indptr) == 0)
+    nothing = np.zeros_like(empty)
+    block, cell, count = (
+        np.concatenate(both) for both in ((units.unit, empty), (units.cell, nothing), (units.count, nothing))
+    )
+    return {"block": _coded(block, codes)} | _attributes(TENVACGQ, cell) | {"count": pa.array(count)}
+
+
+def _attributes(schema: Schema, cells: Ints) -> dict[str, pa.Array]:
+    levels = np.unravel_index(cells, schema.shape)
+    return {a.name: _coded(level, a.levels) for a, level in zip(schema.attributes, levels, strict=True)}
+
+
+def _coded(index: Ints, codes: Sequence[str]) -> pa.DictionaryArray:
+    return pa.DictionaryArray.from_arrays(pa.array(index.astype(np.int32)), pa.array(codes, pa.string()))
