@@ -247,7 +247,7 @@ class OuterStep(Frozen):
         for name, variance in measured.items():
             query = self.schema.query(name)
             answer, of = np.unique(query.at(cell[free]), return_inverse=True)
-            weight: Floats = np.reciprocal(variance[start : start + children])
+            weight = 1 / variance[start : start + children]
             asked = np.zeros((children, len(answer)), dtype=bool)
             child, at = np.nonzero(able & (weight > 0)[:, None])
             asked[child, of[at]] = True
@@ -263,7 +263,8 @@ class OuterStep(Frozen):
             index.append(of)
             weights.append(weight)
         if (untold := (able & ~told).any(axis=1)).any():
-            weak = untold * (_WEAK * max((float(w.max()) for w in weights), default=1.0) or _WEAK)
+            most = max((float(w.max()) for w in weights), default=0.0) or 1.0
+            weak = np.where(untold, _WEAK * most, 0.0)
             rhs += weak[:, None] * self._shares(known, group, parent)[:, free]
             index.append(np.arange(len(free)))
             weights.append(weak)
