@@ -43,6 +43,9 @@ TENVACGQ = Schema(
                  (*TENURE3_LABELS, "Not occupied, or group quarters")),
         Grouping("unit_class", "tenvacgq", ("occupied", "vacant", "group-quarters"), (0,) * 4 + (1,) * _AWAY[0] + (2,) * _AWAY[1],
                  "Occupancy status", ("Occupied", "Vacant", "Group quarters")),
+        Grouping("occupancy_gqlevels", "tenvacgq", ("occupied", "vacant", *quarters.LEVELS),
+                 (0,) * 4 + (1,) * _AWAY[0] + tuple(range(2, 2 + _AWAY[1])), "Occupancy status or type of group quarters",
+                 ("Occupied", "Vacant", *quarters.LABELS)),
         *quarters.groupings("tenvacgq", len(TENURES) + len(VACANCIES)),
     ),
 )  # fmt: skip
