@@ -91,7 +91,7 @@ ROLES = np.array([
 GAPS = {
     "opposite-sex-spouse": (0, 4.5, -24, 24, 0.0), "opposite-sex-partner": (0, 6, -24, 24, 0.0),
     "same-sex-spouse": (0, 6, -24, 24, 0.0), "same-sex-partner": (0, 7, -24, 24, 0.0),
-    "biological-child": (-29, 6.5, -50, -15, 0.52), "adopted-child": (-35, 8, -50, -15, 0.5), "stepchild": (-28, 8, -50, -15, 0.52),
+    "biological-child": (-30, 8.5, -50, -15, 0.52), "adopted-child": (-35, 8, -50, -15, 0.5), "stepchild": (-28, 8, -50, -15, 0.52),
     "sibling": (0, 8, -30, 30, 0.56), "parent": (28, 6, 15, 45, 0.27), "grandchild": (-55, 8, -85, -32, 0.52),
     "parent-in-law": (26, 7, 15, 45, 0.25), "child-in-law": (-29, 7, -50, -15, 0.5), "other-relative": (-8, 24, -OLDEST, OLDEST, 0.53),
     "roommate": (0, 7, -OLDEST, OLDEST, 0.56), "foster-child": (-40, 12, -OLDEST, OLDEST, 0.52),

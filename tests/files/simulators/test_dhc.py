@@ -19,6 +19,7 @@ from scipy.stats import chi2
 
 from das.errors import InputError
 from das.files.readers import pl94_2010
+from das.files.simulators import dhc_members
 from das.files.simulators.dhc import SimulatedDhc, simulate
 from das.files.simulators.dhc_households import compositions
 from das.files.simulators.dhc_shares import COMPOSITION
@@ -172,6 +173,16 @@ def simulated(seed: int, world: tuple[list[list[Person]], list[int], list[int]])
 def test_all_that_must_hold_holds(seed: int) -> None:
     world = a_world(seed, 120)
     check(simulated(seed, world), *world)
+
+
+def test_zeros_do_not_hang_on_what_is_rare(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With every age of a householder, and every difference of ages that is let through, as likely as any other."""
+    monkeypatch.setattr(dhc_members.shares, "HEAD_AGES", np.ones_like(dhc_members.shares.HEAD_AGES))
+    monkeypatch.setattr(dhc_members, "_GAPS", np.ones_like(dhc_members._GAPS))
+    world = a_world(8, 400)
+    found = simulated(8, world)
+    check(found, *world)
+    assert np.bincount(found.people.age, minlength=116)[100:].all()
 
 
 PERSON = st.tuples(st.integers(0, 7), st.integers(0, 1), st.integers(0, 1), st.integers(0, 62)).map(
