@@ -67,8 +67,8 @@ def possible_ages() -> tuple[Ints, Ints]:
 
 _MALE = np.zeros(len(LEVEL))
 _LEAST_GAP, _MOST_GAP = (np.zeros(len(LEVEL), dtype=np.int64) for _ in range(2))
-for _name, (_, _, _least, _most, _share) in shares.GAPS.items():
-    _MALE[LEVEL[_name]], _LEAST_GAP[LEVEL[_name]], _MOST_GAP[LEVEL[_name]] = _share, _least, _most
+for _name, (_, _, _least, _most, _male) in shares.GAPS.items():
+    _MALE[LEVEL[_name]], _LEAST_GAP[LEVEL[_name]], _MOST_GAP[LEVEL[_name]] = _male, _least, _most
 
 
 def _couples(rng: np.random.Generator, a: Ints, m: Ints) -> Ints:

@@ -30,10 +30,10 @@ def facilities_by_type(rng: np.random.Generator, given: Ints | None, persons: In
                          remedy=f"give counts of shape (blocks, {CLASSES}) or (blocks, {TYPES})")  # fmt: skip
     by_class = given if given.shape[1] == CLASSES else given @ (shares.CLASS[:, None] == np.arange(1, CLASSES + 1))
     if (wrong := (by_class > persons) | ((by_class == 0) & (persons > 0))).any():
-        block, kind = (int(i[0]) for i in np.nonzero(wrong))
+        first, odd = (int(i[0]) for i in np.nonzero(wrong))
         raise InputError(
-            f"block number {block} has {persons[block, kind]} persons in {by_class[block, kind]} facilities of class "
-            f"{quarters.HHGQ.levels[kind + 1]!r}", where="simulate", remedy="give each facility a person, and each person one",
+            f"block number {first} has {persons[first, odd]} persons in {by_class[first, odd]} facilities of class "
+            f"{quarters.HHGQ.levels[odd + 1]!r}", where="simulate", remedy="give each facility a person, and each person one",
         )  # fmt: skip
     if given.shape[1] == TYPES:
         return given

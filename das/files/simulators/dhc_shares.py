@@ -88,7 +88,7 @@ ROLES = np.array([
 
 #: By level of ``relgq``: years that they are older than the householder (mean, standard deviation, least, most), and the share of males,
 #: which of partners follows from the householder's sex.
-GAPS = {
+GAPS: dict[str, tuple[float, float, int, int, float]] = {
     "opposite-sex-spouse": (0, 4.5, -24, 24, 0.0), "opposite-sex-partner": (0, 6, -24, 24, 0.0),
     "same-sex-spouse": (0, 6, -24, 24, 0.0), "same-sex-partner": (0, 7, -24, 24, 0.0),
     "biological-child": (-30, 8.5, -50, -15, 0.52), "adopted-child": (-35, 8, -50, -15, 0.5), "stepchild": (-28, 8, -50, -15, 0.52),
