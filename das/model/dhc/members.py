@@ -18,6 +18,7 @@ from das.errors import InputError
 from das.model.dhc.household_types import COUPLES, LARGEST, TYPES
 from das.model.dhc.households import DHCH, HHAGE
 from das.model.dhc.persons import DHCP, RACE7, RELATIONSHIPS
+from das.model.frozen import Frozen
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
@@ -44,7 +45,7 @@ _FIELDS = (len(COUPLES), 2, 4, 4, 2, 2, LARGEST + 1)
 
 
 @dataclass(frozen=True, eq=False)
-class LinkedPersons:
+class LinkedPersons(Frozen):
     """Persons one by one, arrays of shape ``(persons,)``: the number of their household, -1 in group quarters, and their levels in
     ``dhcp``."""
 

@@ -236,6 +236,7 @@ GROUPINGS: dict[str, dict[str, tuple[int, str]]] = {
     },
     "tenvacgq": {
         "tenure_3lev": (4, "887690fb19804881"),
+        "occupancy_gqlevels": (26, "dc762686c4b4e1f5"),  # ours: what is known exactly of units
         "unit_class": (3, "5a71be2d970e370f"),
         "gqlevels": (25, "54178e9711b3f50c"),
         "hhgq8lev": (8, "1d3f4e84d72b28be"),
@@ -264,6 +265,10 @@ def test_groupings_are_the_published_ones(schema: Schema, published: dict[str, A
             theirs = {
                 "tenure_3lev": [3 if i < 0 else i for i in of["recodes"]["tenure_3lev"]["groups"]],
                 "unit_class": of["recodes"]["unit_class"]["groups"],
+                "occupancy_gqlevels": [
+                    min(i, 2) + j
+                    for i, j in zip(of["recodes"]["unit_class"]["groups"], [0] * 11 + [*range(24)], strict=True)
+                ],
                 "gqlevels": of["recodes"]["hhgq_vector"]["groups"],
                 "hhgq8lev": [i + 1 for i in of["recodes"]["hhgqSpineTypes"]["groups"]],
                 "hhinstlevels": [(0, 1, 1, 1, 1, 2, 2, 2)[i + 1] for i in of["recodes"]["hhgqSpineTypes"]["groups"]],
