@@ -80,7 +80,9 @@ def _option(option: click.Option) -> str:
     names = ", ".join(f"`{n}`" for n in [*option.opts, *option.secondary_opts])
     takes = "" if option.is_flag else f" `{option.metavar or _takes(option.type)}`"
     extra = ["required"] * option.required + ["repeatable"] * option.multiple
-    if option.show_default and option.default is not None:
+    if isinstance(option.show_default, str):  # in words
+        extra.append(f"default: `{option.show_default}`")
+    elif option.show_default and option.default is not None:
         default = option.default if isinstance(option.default, tuple | list) else [option.default]
         extra.append(f"default: {', '.join(f'`{d}`' for d in default)}")
     said = " ".join([option.help or "", *([f"({'; '.join(extra)})"] if extra else [])]).strip()

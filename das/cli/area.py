@@ -118,7 +118,7 @@ def _said_of_replicates(replicates: int) -> None:
 def _shown(rows: Sequence[AreaRow]) -> list[dict[str, Any]]:
     """Rows for the terminal."""
     return [
-        {"area": f"{r.name} ({r.area})" if r.name and r.area else r.name or r.area, "of": r.universe, "count": r.label,
+        {"area": f"{r.name} ({r.area})" if r.name and r.area else r.name or r.area, "of": r.universe, "count": r.label if ":" in r.field else f"{r.label} ({r.field})",
          "published": _number(r.value), "from": _number(r.lower), "to": _number(r.upper), "estimate": _number(r.estimate, 1),
          "standard error": _number(r.standard_error, 1),
          "interval": "–" if r.estimate_low is None else f"{r.estimate_low:,} to {r.estimate_high:,}"}

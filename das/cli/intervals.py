@@ -16,7 +16,7 @@ from das.jobs.intervals import SEED
 from das.jobs.intervals import intervals as made
 from das.model.not_private import marked
 from das.release.area_counts import COVERAGE
-from das.release.replicated import COUNT_RULES, ENOUGH, PAGE
+from das.release.replicated import COUNT_RULES, ENOUGH, ENOUGH_FOR_COUNTS, PAGE
 
 
 @click.command()
@@ -70,3 +70,7 @@ def intervals(
     click.echo(f"written: {out}" + (f"; to look a place up: {out / PAGE}" if (out / PAGE).is_file() else ""))
     for line in manifest["says"]:
         click.echo(f"  {line}")
+    if manifest["replicates"] < ENOUGH_FOR_COUNTS:
+        click.echo(
+            f"  Of {manifest['replicates']} replicates, which is for trying out: {ENOUGH_FOR_COUNTS} do for counts."
+        )

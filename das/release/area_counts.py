@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from das import tables
-from das.errors import InputError, UserError
+from das.errors import UserError
 from das.estimate import margins
 from das.estimate.areas.estimates import Estimated, estimates
 from das.files.microdata import reading as microdata
@@ -29,7 +29,7 @@ from das.model.universe import Universe
 from das.release.intervals import known_queries
 from das.release.post import Opened
 from das.release.replicated import replicates_of
-from das.replicates import ReplicateErrors, ReplicateInterval, interval
+from das.replicates import ReplicateErrors, ReplicateInterval, check_coverage, interval
 from das.replicates.area_functions import FUNCTIONS, for_all_at_once, other_side
 
 #: What intervals hold, where nobody says otherwise: as the Bureau states its margins.
@@ -67,7 +67,8 @@ class Computed:
 
     @property
     def label(self) -> str:
-        return f"{self.function}: {' / '.join(s.label for s in self.counts)}"
+        """In words, and with the fields: that of adults is called a total in the table of adults, too."""
+        return f"{self.function}: {' / '.join(f'{s.label} ({s.field})' for s in self.counts)}"
 
     def of(self, counts: Sequence[NDArray[Any]]) -> NDArray[np.float64]:
         """Of each area, or one number."""
@@ -205,10 +206,7 @@ def counts(
     """The statistics of areas of the lowest units of ``release.spine``. ``rule``: how replicates become intervals
     (:mod:`das.replicates.rules`); ``together``: such that those of all areas hold at once. Raises :class:`InputError` for a coverage
     that is none."""
-    if not 0 < coverage < 1:
-        raise InputError(
-            f"a coverage of {coverage}", where="coverage", remedy="give a number between 0 and 1, such as 0.9"
-        )
+    check_coverage(coverage)
     said = partial(Replicated.of, coverage=coverage, rule=rule, together=together)
     plain = [a for a in asked if isinstance(a, Statistic)]
     needed = [*plain, *(s for a in asked if isinstance(a, Computed) for s in a.counts)]

@@ -110,8 +110,8 @@ class _Writing:
 def write_intervals(
     of: Tabulated, out: Path, said: Mapping[str, Any], asked: AskedIntervals, progress: Progress
 ) -> dict[str, int]:
-    """From the replicates in a folder that was begun with ``said``; its manifest then has all digests. Returns the rows of each
-    file."""
+    """From the replicates in a folder that was begun with ``said``; its manifest then has all digests. Tables and levels that are there of
+    the same replicates, coverage and rule stay. Returns the rows of each file that was written."""
     chosen = of.chosen(asked.tables, asked.levels)
     most = of.spine.units(of.spine.levels[-1]) if asked.rule == BY_TRUTH else PART // (asked.count + 1)
     depth, slices = parts_of(of.spine, max(1, most))
@@ -130,19 +130,25 @@ def write_intervals(
             bounds = of.bounds(u) if asked.rule == BY_TRUTH else {}
             _Writing(of.spine, u, paths, by_level, bounds, asked, progress).tree(depth, slices)
     rows = {file_of(table, level): writers[table.name, level].rows for _, table, level in chosen}
-    interval_rows.keep(out, rows)  # others are of other replicates, or of another coverage
+    told = {"replicates": asked.count, "coverage": asked.coverage, "rule": asked.rule}
+    every = _before(out, told) | rows
+    interval_rows.keep(out, every)
     if of.opened is not None and len(slices) == 1:  # a page that is looked at has room for no more
-        interval_files.write(of.opened, out, asked, {table.name for _, table, _ in chosen}, of.says(asked.rule))
-    listed = {
-        "replicates": asked.count,
-        "coverage": asked.coverage,
-        "rule": asked.rule,
-        "says": of.says(asked.rule),
-        "rows": rows,
-    }
+        there = {table.name for _, table, level in of.chosen() if file_of(table, level) in every}
+        interval_files.write(of.opened, out, asked, there, of.says(asked.rule))
+    listed = told | {"says": of.says(asked.rule), "rows": every}
     files = {"digests": run_directory.tree_digests(out)}
     atomic.write_json(out / replicates.MANIFEST, marked(dict(said) | listed | files, of.private))
     return rows
+
+
+def _before(out: Path, told: Mapping[str, Any]) -> dict[str, int]:
+    """The rows of the files that a folder has of the same replicates, coverage and rule, as ``told``; all others go."""
+    manifest = out / replicates.MANIFEST
+    said = run_directory.read_json(manifest) if manifest.is_file() else {}
+    if any(said.get(key) != value for key, value in told.items()):
+        return {}
+    return {name: n for name, n in said.get("rows", {}).items() if (out / name).is_file()}
 
 
 def parts_of(spine: Spine, most: int) -> tuple[int, list[Slice]]:

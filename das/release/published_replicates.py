@@ -23,7 +23,7 @@ import numpy as np
 
 from das import tables
 from das.engine import Progress, executor, in_order
-from das.errors import ReleaseError
+from das.errors import InputError, ReleaseError
 from das.files.readers import ppmf_persons
 from das.files.readers.source import Member, sources
 from das.files.release import replicates
@@ -72,7 +72,7 @@ def make(
     chosen_of(_TABLES, LEVELS, asked.tables, asked.levels)  # before anything is read
     private = not any(COLUMN in ppmf_persons.header(m).names for files in found for m in files)
     said = _said(found, progress)
-    begin(out, said, resume, private)
+    begin(out, said, asked.count, resume, private)
     left = [n for n in range(len(found)) if not replicates.path_of(out, PERSONS.folder, n).exists()]
     progress.stage("replicates", len(found))
     progress.advance(len(found) - len(left))
@@ -80,9 +80,21 @@ def make(
         work = partial(_counted, found, out, private)
         for _ in in_order(pool, work, left, ahead=2 * workers):
             progress.advance()
+    _check_totals(found, out)
     spine = _spine(out, len(found))
     spine_file.write(out / replicates.SPINE, spine)
     return write_intervals(Tabulated(spine, _TABLES, private, _BESIDE), out, said, asked, progress)
+
+
+def _check_totals(found: Sequence[Sequence[Member]], out: Path) -> None:
+    """Every replicate has the persons of each State that the release has: they are invariant. Raises :class:`InputError`."""
+    release, *others = (replicates.populations(replicates.path_of(out, PERSONS.folder, n)) for n in range(len(found)))
+    for number, persons in enumerate(others, 1):
+        if odd := sorted(state for state in {*release, *persons} if release.get(state) != persons.get(state)):
+            raise InputError(f"has {persons.get(odd[0], 0):,} persons in State {odd[0]}, and the release, number 0, has "
+                             f"{release.get(odd[0], 0):,}", where=", ".join(m.name for m in found[number]),
+                             remedy="State totals are the same in all: give replicates of this release, and whole files; then "
+                             f"take {out} away")  # fmt: skip
 
 
 def open_intervals(out: Path) -> Tabulated | None:
@@ -102,6 +114,11 @@ def _said(found: Sequence[Sequence[Member]], progress: Progress) -> dict[str, An
     for number, files in enumerate(found):
         listed[str(number)] = [asdict(source) for source in sources(files)]
         progress.advance()
+    digests = [sorted(str(source["sha256"]) for source in files) for files in listed.values()]
+    for number, one in enumerate(digests):
+        if one in digests[:number]:
+            raise InputError(f"numbers {digests.index(one)} and {number} are the same files", where=found[number][0].name,
+                             remedy="give each replicate once")  # fmt: skip
     digest = sha256(json.dumps(listed, sort_keys=True).encode()).hexdigest()
     return {_OF: digest, "records": PERSONS.name, "version": __version__, "sources": listed}
 

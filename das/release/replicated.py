@@ -33,6 +33,8 @@ from das.tables import Table
 
 #: Replicates that do for shares, extremes and intervals of many areas at once.
 ENOUGH = 50
+#: And for counts, one by one.
+ENOUGH_FOR_COUNTS = 25
 #: The rule of intervals that hold by true value as well (:mod:`das.replicates.by_truth`). It is of the counts of a whole level, and those of
 #: :data:`das.replicates.RULES` of any statistic.
 BY_TRUTH = "pratt"
@@ -172,13 +174,31 @@ def chosen_of(
             for level in there if not levels or level in levels]  # fmt: skip
 
 
-def begin(out: Path, said: Mapping[str, Any], resume: bool, private: bool) -> None:
-    """The manifest says from the first what the folder is of. Raises :class:`UserError` where it is of something else."""
+def _other(key: str, before: Mapping[str, Any], said: Mapping[str, Any]) -> str:
+    """What a folder is of in place of what is ``said``."""
+    then, now = before.get("sources"), said.get("sources")
+    if isinstance(then, dict) and isinstance(now, dict):
+        changed = [n for n in {**then, **now} if then.get(n) != now.get(n)]
+        names = [one["name"] for n in changed for one in now.get(n) or then.get(n) or []]
+        return f"other files: {', '.join(names[:3])}{' ...' if len(names) > 3 else ''}"
+    return f"another {key}: {before.get(key)}"
+
+
+def begin(out: Path, said: Mapping[str, Any], count: int, resume: bool, private: bool, own: Path | None = None) -> None:
+    """The manifest says from the first what the folder is of; of a release it is its ``own``, or none of its.
+
+    Raises:
+        UserError: it is of something else, has more replicates than the ``count`` that is asked for, or is in a release.
+        ReleaseError: replicates that are there were altered.
+    """
+    if own is None or out.resolve() != own.resolve():
+        run_directory.refuse_inside_release(out)
     manifest = out / replicates.MANIFEST
     if manifest.is_file():
         before = run_directory.read_json(manifest)
+        replicates.check_kept(out, before, count)
         if other := [key for key, value in said.items() if before.get(key) != value]:
-            raise UserError(f"has intervals of another {other[0]}: {before.get(other[0])}", where=out,
+            raise UserError(f"has intervals of {_other(other[0], before, said)}", where=out,
                             remedy="take the folder away, or name another --out")  # fmt: skip
         if not resume and "rows" not in before:
             raise UserError("was begun, and not finished", where=out, remedy="go on with --resume, or take it away")

@@ -19,6 +19,7 @@ from pathlib import Path
 from das.engine import InProcess, Progress, Silent, executor, in_order
 from das.files.microdata import reading as microdata
 from das.files.release import replicates
+from das.files.run.ledger import INTERVALS
 from das.model.budget import Plan
 from das.model.histogram import Histogram
 from das.model.measured_spine import MeasuredSpine
@@ -138,7 +139,7 @@ def make(
     said = {"release": digest_of(release), "seed": asked.seed, "version": __version__}
     plans_of(opened)  # what cannot be made is refused before anything is written
     counts = published(opened)
-    begin(out, said, resume, of.private)
+    begin(out, said, asked.count, resume, of.private, release / INTERVALS)
     for u in opened.after.universes:
         first = replicates.path_of(out, u.kind.folder, 0)
         if not first.exists():

@@ -37,6 +37,8 @@ from das.replicates.errors import ReplicateErrors
 Floats = NDArray[np.float64]
 #: Of Student's t: chosen by trial, by the Bureau.
 DEGREES = 5
+#: The largest coverage: normal errors are not known any farther out.
+MOST = 0.999999
 #: Published values above which a bias is subtracted, and from which one above 0 is.
 SMALL, LARGE = 5, 25
 
@@ -64,14 +66,18 @@ class ReplicateInterval(Frozen):
         return replace(self, lower=np.maximum(self.lower, least), upper=np.minimum(self.upper, most))
 
 
+def check_coverage(coverage: float) -> None:
+    """Raises :class:`InputError` for a coverage that is none, or that no interval of numbers has."""
+    if not 0 < coverage <= MOST:
+        raise InputError(f"a coverage of {coverage}", where="coverage",
+                         remedy=f"give a number between 0 and 1, such as 0.9, and {MOST} at the most")  # fmt: skip
+
+
 def check_rule(coverage: float, rule: str, rules: Collection[str] = RULES) -> None:
     """Raises :class:`InputError` for a rule that is none of ``rules``, or a coverage that is none."""
     if rule not in rules:
         raise InputError(f"there is no rule {rule!r}", where="rule", remedy=f"the rules are {', '.join(rules)}")
-    if not 0 < coverage < 1:
-        raise InputError(
-            f"a coverage of {coverage}", where="coverage", remedy="give a number between 0 and 1, such as 0.9"
-        )
+    check_coverage(coverage)
 
 
 def interval(

@@ -59,12 +59,12 @@ COUNTED: dict[str, Callable[[pd.DataFrame], pd.Series]] = {
 }
 
 
-def people(seed: int, number: int) -> pd.DataFrame:
-    """Persons in some of 60 blocks of two states; many blocks have nobody."""
+def people(seed: int, number: int = 740) -> pd.DataFrame:
+    """Persons in some of 60 blocks of two states, as many in each whatever the seed; many blocks have nobody."""
     r = random.Random(seed)
-    rows, there = [], [b for b in range(60) if r.random() < 0.7]
-    for _ in range(number):
-        block = r.choice(there)
+    rows, there = [], [[b for b in range(state, 60, 2) if r.random() < 0.7] for state in (0, 1)]
+    for i in range(number):
+        block = r.choice(there[i % 2])
         group, dwelling = 1 + block % 3, r.choice([0] * 9 + [1, 5])
         rows.append((4 if block % 2 else 44, 1 + block % 4, 100 * (1 + block % 5), group, 1000 * group + block,
                      5 if dwelling else 3, dwelling, r.choice((1, 2, 2)), r.choice((1, 1, 2)), min(63, int(r.expovariate(0.3)) + 1)))  # fmt: skip
@@ -73,7 +73,7 @@ def people(seed: int, number: int) -> pd.DataFrame:
 
 @pytest.fixture(scope="module")
 def frames() -> list[pd.DataFrame]:
-    return [people(seed, 700 + 10 * seed) for seed in range(5)]
+    return [people(seed) for seed in range(5)]
 
 
 @pytest.fixture(scope="module")
@@ -322,8 +322,8 @@ def test_what_was_interrupted_goes_on(
     with pytest.raises(UserError, match="not finished"):
         made(folder, out)
     shutil.copytree(folder, tmp_path / "other")
-    (tmp_path / "other" / "PPMF20_1_PER.csv.gz").write_bytes((folder / "PPMF20_2_PER.csv.gz").read_bytes())
-    with pytest.raises(UserError, match="another publication"):
+    people(77).to_csv(tmp_path / "other" / "PPMF20_1_PER.csv.gz", index=False)
+    with pytest.raises(UserError, match="of other files: PPMF20_1_PER"):
         made(tmp_path / "other", out, resume=True)
     made(folder, out, resume=True)
     assert tree_digests(out) == tree_digests(whole)
@@ -355,7 +355,7 @@ def test_a_damaged_file_is_told(folder: Path, commands: Commands, tmp_path: Path
     code, _, err = commands.named("intervals")(
         "--replicates-from", tmp_path / "files", "--out", tmp_path / "out", "--quiet"
     )
-    assert (code, "not finished" in err or "another publication" in err) == (2, True)
+    assert (code, "not finished" in err or "of other files" in err) == (2, True)
 
 
 # --- numbers ---------------------------------------------------------------------------------------------------
@@ -455,3 +455,16 @@ def test_what_cannot_be_asked(
     assert said in err
     assert not (tmp_path / "out").exists()
     assert sorted(folder.rglob("*")) == before
+
+
+def test_the_same_file_twice_and_another_state_total_are_refused(folder: Path, tmp_path: Path) -> None:
+    for name, change, said in (("twice", None, "are the same files"), ("more", people(3, 800), "persons in State"),
+                               ("elsewhere", people(3).replace({"TABBLKST": {44: 45}}), "persons in State 44")):  # fmt: skip
+        shutil.copytree(folder, tmp_path / name)
+        there = tmp_path / name / "PPMF20_3_PER.csv.gz"
+        if change is None:
+            shutil.copy(folder / "PPMF20_2_PER.csv.gz", there)
+        else:
+            change.to_csv(there, index=False)
+        with pytest.raises(InputError, match=said):
+            made(tmp_path / name, tmp_path / f"out {name}")

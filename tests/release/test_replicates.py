@@ -217,6 +217,65 @@ def test_by_true_value_intervals_are_those_of_the_rule_or_wider(run: Path, made:
     assert wider > 20
 
 
+# --- what is there already ---------------------------------------------------------------------------------------
+
+
+def again(run: Path, out: Path, asked: AskedIntervals, resume: bool = False) -> dict[str, int]:
+    return make(run / "release", out, asked, workers=1, resume=resume, progress=Silent())
+
+
+def test_altered_replicates_are_not_taken_for_ones_that_were_made(run: Path, made: Path, tmp_path: Path) -> None:
+    out = Path(shutil.copytree(made, tmp_path / "intervals"))
+    one, two = (files.path_of(out, "persons", n) for n in (1, 2))
+    shutil.copy(one, two)
+    before = tree_digests(out)
+    with pytest.raises(ReleaseError, match="was altered after it was made"):
+        again(run, out, ASKED)
+    assert tree_digests(out) == before
+    two.unlink()
+    again(run, out, ASKED)  # what is missing is made again
+    assert tree_digests(out) == tree_digests(made)
+
+
+def test_other_tables_join_those_that_are_there_of_the_same_rule(run: Path, made: Path, tmp_path: Path) -> None:
+    out = Path(shutil.copytree(made, tmp_path / "intervals"))
+    some = AskedIntervals(3, 5, 0.9, tables=("P5",), levels=("State",))
+    assert set(again(run, out, some)) == {"P5_State.parquet"}
+    assert tree_digests(out) == tree_digests(made)
+    again(run, out, AskedIntervals(3, 5, 0.8, tables=("P5",), levels=("State",)))
+    assert [p.name for p in out.glob("*.parquet")] == ["P5_State.parquet"]  # of another coverage
+
+
+def test_fewer_replicates_than_there_are_do_not_mix_with_them(run: Path, made: Path, tmp_path: Path) -> None:
+    out = Path(shutil.copytree(made, tmp_path / "intervals"))
+    with pytest.raises(UserError, match="has 3 replicates, and 2 are asked for"):
+        again(run, out, AskedIntervals(2, 5, 0.9))
+    assert tree_digests(out) == tree_digests(made)
+
+
+def test_a_release_takes_no_intervals_but_in_their_place(run: Path, tmp_path: Path) -> None:
+    release = Path(shutil.copytree(run, tmp_path / "run")) / "release"
+    before = tree_digests(release)
+    with pytest.raises(UserError, match="is in the release"):
+        make(release, release / "tables" / "other", ASKED, workers=1, resume=False, progress=Silent())
+    assert tree_digests(release) == before
+
+
+@pytest.mark.parametrize("number", ["x", -1, 1, 2, 10**6, None])
+def test_a_manifest_that_says_something_else_is_none(run: Path, made: Path, tmp_path: Path, number: object) -> None:
+    out = Path(shutil.copytree(made, tmp_path / "intervals"))
+    said = json.loads((out / "manifest.json").read_text())
+    (out / "manifest.json").write_text(json.dumps(said | {"replicates": number}))
+    with pytest.raises(ReleaseError, match="says that there are"):
+        files.check(out)
+
+
+@pytest.mark.parametrize("coverage", [0.0, 1.0, 0.9999999999999999, float("nan"), -1.0])
+def test_a_coverage_that_no_interval_has(coverage: float) -> None:
+    with pytest.raises(InputError, match="a coverage of"):
+        AskedIntervals(3, 5, coverage)
+
+
 # --- the command -------------------------------------------------------------------------------------------------
 
 

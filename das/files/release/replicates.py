@@ -8,13 +8,15 @@ table of any area is a filter and a sum. Codes are those of ``dictionary.csv``. 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from das.errors import ReleaseError
+from das.errors import ReleaseError, UserError
 from das.files import atomic, parquet
 from das.files import codes as texts
 from das.files.release import cut
@@ -64,7 +66,10 @@ def write(path: Path, codes: Codes, schema: Schema, h: Histogram, *, private: bo
 
 def check(folder: Path) -> None:
     """A folder of intervals has the files of which its manifest has the digests, and no other. Raises :class:`ReleaseError`."""
-    said = run_directory.read_json(folder / MANIFEST).get("digests")
+    manifest = run_directory.read_json(folder / MANIFEST)
+    said, number = manifest.get("digests"), manifest.get("replicates")
+    if isinstance(said, dict) and (type(number) is not int or number < 2 or len(_numbers(folder)) != number + 1):
+        raise ReleaseError(f"says that there are {number!r} replicates", where=folder / MANIFEST, remedy=_REMEDY)
     if not isinstance(said, dict):
         raise ReleaseError("intervals were begun here, and not finished", where=folder,
                            remedy="go on with `das intervals --resume`, or take the folder away")  # fmt: skip
@@ -74,10 +79,44 @@ def check(folder: Path) -> None:
             raise ReleaseError("is not that of which manifest.json has the digest", where=folder / name, remedy=_REMEDY)
 
 
+def check_kept(folder: Path, manifest: Mapping[str, Any], count: int) -> None:
+    """Replicates that a folder has already are as its ``manifest`` has them, if it was finished, and no more than ``count``; some may
+    be missing. Raises :class:`ReleaseError`, and :class:`UserError` where there are more."""
+    if (most := max(_numbers(folder), default=0)) > count:
+        raise UserError(f"has {most} replicates, and {count} are asked for", where=folder,
+                        remedy=f"ask for --replicates {most}, or name another --out")  # fmt: skip
+    said = manifest.get("digests")
+    if isinstance(said, dict):
+        for name, digest in run_directory.tree_digests(folder / NAME).items():
+            if said.get(f"{NAME}/{name}") != digest:
+                raise ReleaseError(
+                    "was altered after it was made, or is of something else", where=folder / NAME / name, remedy=_REMEDY
+                )
+
+
+def _numbers(folder: Path) -> set[int]:
+    """Of the release and the replicates that a folder has."""
+    found = (p.name.partition("=")[2] for p in folder.glob(f"{NAME}/*/replicate=*"))
+    return {int(n) for n in found if n.isdecimal()}
+
+
 def units(path: Path) -> Codes:
     """The units in which somebody is, in order."""
     found = [cut.same(rows[GEOID])[0] for rows in parquet.batches(path, [GEOID], size=1 << 20)]
     return np.unique(np.concatenate([np.zeros(0, dtype="S1"), *found]))
+
+
+def populations(path: Path) -> dict[str, int]:
+    """How many records a file has by the first two digits of their unit: by State."""
+    out: dict[str, int] = {}
+    file = parquet.opened(path)
+    with parquet.readable(path, _REMEDY):
+        for rows in file.iter_batches(1 << 20, columns=[GEOID, COUNT]):
+            part = pa.Table.from_batches([rows])
+            state, of = np.unique(texts.codes(part[GEOID]).astype("S2"), return_inverse=True)
+            for s, n in zip(state.tolist(), np.bincount(of, part[COUNT].to_numpy()).tolist(), strict=True):
+                out[s.decode()] = out.get(s.decode(), 0) + int(n)
+    return out
 
 
 def foreign(path: Path) -> ReleaseError:
