@@ -87,7 +87,9 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (here / "ppmf").mkdir()
     names = "TABBLKST,TABBLKCOU,TABTRACT,TABBLKGRP,TABBLK,GQTYPE_PL,VOTING_AGE,CENHISP,CENRACE\n"
     for n in range(3):
-        (here / "ppmf" / f"ppmf{n}.csv").write_text(names + "44,1,100,1,1000,0,2,1,1\n" * (7 + n))
+        (here / "ppmf" / f"ppmf{n}.csv").write_text(
+            names + "44,1,100,1,1000,0,2,1,1\n" * (7 - n) + "44,1,200,1,1000,0,2,1,1\n" * n
+        )
     with (here / "runs" / "first" / "release" / "tables" / "P1_Block.csv").open(newline="") as file:
         blocks = [row["GEOCODE"] for row in csv.DictReader(file)]
     (here / "wards.csv").write_text("area,block\n" + "".join(f"{n % 3},{b}\n" for n, b in enumerate(blocks)))

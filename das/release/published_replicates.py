@@ -72,7 +72,7 @@ def make(
     chosen_of(_TABLES, LEVELS, asked.tables, asked.levels)  # before anything is read
     private = not any(COLUMN in ppmf_persons.header(m).names for files in found for m in files)
     said = _said(found, progress)
-    begin(out, said, asked.count, resume, private)
+    begin(out, said, resume, private)
     left = [n for n in range(len(found)) if not replicates.path_of(out, PERSONS.folder, n).exists()]
     progress.stage("replicates", len(found))
     progress.advance(len(found) - len(left))

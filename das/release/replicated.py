@@ -184,11 +184,11 @@ def _other(key: str, before: Mapping[str, Any], said: Mapping[str, Any]) -> str:
     return f"another {key}: {before.get(key)}"
 
 
-def begin(out: Path, said: Mapping[str, Any], count: int, resume: bool, private: bool, own: Path | None = None) -> None:
+def begin(out: Path, said: Mapping[str, Any], resume: bool, private: bool, own: Path | None = None) -> None:
     """The manifest says from the first what the folder is of; of a release it is its ``own``, or none of its.
 
     Raises:
-        UserError: it is of something else, has more replicates than the ``count`` that is asked for, or is in a release.
+        UserError: it is of something else, or in a release.
         ReleaseError: replicates that are there were altered.
     """
     if own is None or out.resolve() != own.resolve():
@@ -196,7 +196,7 @@ def begin(out: Path, said: Mapping[str, Any], count: int, resume: bool, private:
     manifest = out / replicates.MANIFEST
     if manifest.is_file():
         before = run_directory.read_json(manifest)
-        replicates.check_kept(out, before, count)
+        replicates.check_kept(out, before)
         if other := [key for key, value in said.items() if before.get(key) != value]:
             raise UserError(f"has intervals of {_other(other[0], before, said)}", where=out,
                             remedy="take the folder away, or name another --out")  # fmt: skip

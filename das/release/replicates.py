@@ -11,6 +11,7 @@ whatever stops it, it goes on. Like ``das.release.post``, nothing here can see t
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
@@ -128,7 +129,8 @@ def replicate(release: Opened, counts: Mapping[str, Histogram], number: int, see
 def make(
     release: Path, out: Path, asked: AskedIntervals, *, workers: int, resume: bool, progress: Progress
 ) -> dict[str, int]:
-    """Write ``out``; returns the rows of each table and level.
+    """Write ``out``; returns the rows of each table and level. Where there are more replicates already than are asked for, they all
+    count.
 
     Raises:
         UserError: ``out`` has something else in it, or intervals of another seed or release; no such table or level.
@@ -139,7 +141,8 @@ def make(
     said = {"release": digest_of(release), "seed": asked.seed, "version": __version__}
     plans_of(opened)  # what cannot be made is refused before anything is written
     counts = published(opened)
-    begin(out, said, asked.count, resume, of.private, release / INTERVALS)
+    begin(out, said, resume, of.private, release / INTERVALS)
+    asked = dataclasses.replace(asked, count=max(asked.count, replicates.largest(out)))
     for u in opened.after.universes:
         first = replicates.path_of(out, u.kind.folder, 0)
         if not first.exists():

@@ -87,7 +87,7 @@ KINDS: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("kind", KINDS)
 def test_as_good_as_clarabel(kind: str, shared: bool, parent: bool) -> None:
     rng = np.random.default_rng([list(KINDS).index(kind), shared, parent])
-    for _ in range(8):
+    for _ in range(4):
         gram, p = layered(rng, **({"shared": shared, "parent": parent} | KINDS[kind]))
         s, best = solve(gram, p), clarabel_qp(p)
         assert best is not None
@@ -134,7 +134,7 @@ def test_as_good_as_every_choice_of_active_constraints(seed: int, rows: str | No
 def test_the_gap_is_a_bound_wherever_the_iteration_is_stopped() -> None:
     rng = np.random.default_rng(8)
     early = 0
-    for _ in range(8):
+    for _ in range(4):
         gram, p = layered(rng, 4, 8, 500)
         best = clarabel_qp(p)
         assert best is not None

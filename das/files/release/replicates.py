@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from das.errors import ReleaseError, UserError
+from das.errors import ReleaseError
 from das.files import atomic, parquet
 from das.files import codes as texts
 from das.files.release import cut
@@ -79,12 +79,9 @@ def check(folder: Path) -> None:
             raise ReleaseError("is not that of which manifest.json has the digest", where=folder / name, remedy=_REMEDY)
 
 
-def check_kept(folder: Path, manifest: Mapping[str, Any], count: int) -> None:
-    """Replicates that a folder has already are as its ``manifest`` has them, if it was finished, and no more than ``count``; some may
-    be missing. Raises :class:`ReleaseError`, and :class:`UserError` where there are more."""
-    if (most := max(_numbers(folder), default=0)) > count:
-        raise UserError(f"has {most} replicates, and {count} are asked for", where=folder,
-                        remedy=f"ask for --replicates {most}, or name another --out")  # fmt: skip
+def check_kept(folder: Path, manifest: Mapping[str, Any]) -> None:
+    """Replicates that a folder has already are as its ``manifest`` has them, if it was finished; some may be missing. Raises
+    :class:`ReleaseError`."""
     said = manifest.get("digests")
     if isinstance(said, dict):
         for name, digest in run_directory.tree_digests(folder / NAME).items():
@@ -92,6 +89,11 @@ def check_kept(folder: Path, manifest: Mapping[str, Any], count: int) -> None:
                 raise ReleaseError(
                     "was altered after it was made, or is of something else", where=folder / NAME / name, remedy=_REMEDY
                 )
+
+
+def largest(folder: Path) -> int:
+    """The largest number of a replicate that a folder has."""
+    return max(_numbers(folder), default=0)
 
 
 def _numbers(folder: Path) -> set[int]:

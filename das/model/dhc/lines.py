@@ -17,6 +17,7 @@ TableLines = tuple[TableLine, ...]
 def columns(lines: TableLines, of: Where | None = None) -> tuple[LabelledWhere, ...]:
     """Each line before those below it.
 
+    >>> from das.model.dhc.persons import SEX
     >>> columns(total({}, by(SEX)))
     (('Total', {}), ('Male', {'sex': ('male',)}), ('Female', {'sex': ('female',)}))
     """

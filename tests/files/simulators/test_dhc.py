@@ -193,7 +193,7 @@ MINOR = st.tuples(st.just(0), st.just(0), st.just(0), st.integers(0, 1))
 BLOCK = st.one_of(st.lists(PERSON, max_size=12), st.lists(HOUSED, max_size=40), st.lists(MINOR, max_size=9))
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=50)
 @given(
     st.lists(st.tuples(BLOCK, st.integers(0, 12), st.integers(0, 30)), min_size=1, max_size=4), st.integers(0, 2**32)
 )
