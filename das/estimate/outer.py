@@ -94,7 +94,7 @@ def refined(
 class RefinedFamily(Frozen):
     """What one pass solves: over variables ``key`` (kind and answer of the frozen query, increasing), of which the parent has ``parent``; each in
     the sum ``group``, of which the children have ``known`` ``(children, groups)``. ``index`` of each measured query and of each link of the
-    chain, on the ``free`` variables; ``weight`` and ``rhs`` of the least squares on these, and ``settled`` ``(children, variables)`` where not free."""
+    chain, on the ``free`` variables; ``weight`` and ``rhs`` of the least squares on these. The others are settled by ``known``."""
 
     cells: int
     key: Ints

@@ -262,7 +262,6 @@ def test_what_cannot_be_tied() -> None:
         Tied.of(SCHEMA, TIE, truth, TREE)
     with pytest.raises(InputError, match="an array"):
         tied(truth, able[:, :4])
-    # minors in prison alone, whose youngest are older: possible; minors on a ship, under 2: possible; a schema that forbids all: not
     none = Schema.of("none", {"place": ["home", "ship"], "age": 4}, impossible=[{"place": ["ship"]}], dwelling="place")
     counts = Histogram.of(BLOCKS, 2, np.array([0, 1]), np.array([0, 1]), np.array([5, 1]))
     source = SparseMeasurements.of(
