@@ -14,9 +14,10 @@ from das.engine import InProcess, Progress, Silent, in_order
 from das.errors import InputError
 from das.estimate import information as full
 from das.estimate.estimator import Array, Estimator
-from das.estimate.information import Information, Unbiased, only
+from das.estimate.information import Information, only
 from das.estimate.informed import Informed
 from das.estimate.modes import Modes
+from das.estimate.unbiased import Unbiased, answers, descend, root
 from das.model.constraint import Bounds, JointTotals
 from das.model.level_bounds import LevelBounds
 from das.model.measurement import MeasurementSource
@@ -68,7 +69,7 @@ class Collapsed:
                 continue
             known = self.information[level]
             if above is None:
-                above = full.root(self.modes, known)
+                above = root(self.modes, known)
             else:
                 above = self.descend(level, known, above, self.below[self.spine.levels[depth - 1]])
             yield level, above
@@ -78,9 +79,9 @@ class Collapsed:
         parent = self.spine.parent[self.spine.index(level)]
         if level in self.parts:
             parts = self.parts[level]
-            above = full.descend(self.modes, parts.information, parts.parent, above, below)
+            above = descend(self.modes, parts.information, parts.parent, above, below)
             parent, below = parts.part, parts.information
-        return full.descend(self.modes, known, parent, above, below)
+        return descend(self.modes, known, parent, above, below)
 
     def unbiased(self, above: Unbiased | None = None) -> Iterator[tuple[str, Query, Array, Array]]:
         """``(level, query, values, standard errors)`` of every level that is walked, of the total and of the queries
@@ -88,7 +89,7 @@ class Collapsed:
         total = self.modes.schema.query("total")
         for level, known in self.down(above):
             for query in {"total": total, **self.queries[level]}.values():
-                yield level, query, *full.answers(self.modes, known, query)
+                yield level, query, *answers(self.modes, known, query)
 
     def estimator(self, own: Estimator, tolerance: float = 0.1) -> Informed:
         """For the constrained descent; at the lowest level, where a unit has nothing below it, it is ``own``."""

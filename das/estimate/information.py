@@ -69,23 +69,32 @@ _NONE = 1e-10
 class Information(Message):
     """What is said of some units: precision J ``(units, modes, d, d)``, ``rhs`` h ``(units, d, n..)``,
     on the dense levels ``support`` ``(units, d)``; ``whole`` ``(units,)``, whether J has an inverse there. ``total``: the
-    known totals, not counted in J and h."""
+    known totals, not counted in J and h. Units that are measured alike have one J: where there is a ``kind`` ``(units,)``, that
+    of a unit is ``precision[kind]``, and units of one kind have one support."""
 
     precision: Array
     rhs: Array
     support: NDArray[np.bool_]
     whole: NDArray[np.bool_]
     total: NDArray[np.int64] | None = None
+    kind: NDArray[np.intp] | None = None
 
     def rows(self, keep: slice | NDArray[np.int64]) -> Information:
+        """Some of the units, each with a J of its own."""
         total = None if self.total is None else self.total[keep]
-        return Information(self.precision[keep], self.rhs[keep], self.support[keep], self.whole[keep], total)
+        kind = keep if self.kind is None else self.kind[keep]
+        return Information(self.precision[kind], self.rhs[keep], self.support[keep], self.whole[keep], total)
 
     def settled(self, only: NDArray[np.bool_]) -> Information:
         """With next to nothing where nothing is known, but for units that are ``only`` children."""
         open_ = ~self.whole & ~only
-        precision = self.precision + VAGUE * np.eye(self.precision.shape[-1]) * open_[:, None, None, None]
-        return replace(self, precision=precision, whole=self.whole | open_)
+        vague = VAGUE * np.eye(self.precision.shape[-1])
+        if self.kind is None:
+            return replace(
+                self, precision=self.precision + vague * open_[:, None, None, None], whole=self.whole | open_
+            )
+        twice, kind = np.concatenate([self.precision, self.precision + vague]), self.kind + len(self.precision) * open_
+        return replace(self, precision=twice, kind=kind, whole=self.whole | open_)
 
     @staticmethod
     def concatenate(parts: Sequence[Information]) -> Information:
@@ -114,23 +123,44 @@ def own(
     start: int, stop: int, below: Information | None = None,
 ) -> Information:  # fmt: skip
     """The information of units ``start:stop``: their own measurements, known totals, and what their children say."""
-    units = stop - start
-    allowed = support(modes, bounds)
-    precision = np.zeros((units, len(modes.kinds), modes.d, modes.d))
-    whole = np.zeros(units, dtype=bool) if below is None else below.whole
-    rhs = np.zeros((units, modes.d, int(np.prod(modes.sizes, dtype=int))))
-    for name, query in queries.items():
+    allowed, weights = support(modes, bounds), np.zeros((stop - start, len(queries)))
+    held = _groups(allowed)
+    sums = [np.zeros((len(unit), len(inside), int(np.prod(modes.sizes, dtype=int)))) for unit, inside in held]
+    whole = np.zeros(stop - start, dtype=bool) if below is None else below.whole
+    for weight, (name, query) in zip(weights.T, queries.items(), strict=True):
         m = source.read(level, name, start, stop)
-        weight = 1.0 / np.maximum(m.variance, LEAST_VARIANCE)
+        weight[:] = 1.0 / np.maximum(m.variance, LEAST_VARIANCE)
         whole = whole | ((weight > 0) & all(g.is_detailed for g in query.groupings))
-        precision += weight[:, None, None, None] * modes.query(query)
-        rhs += (weight[:, None] * np.where(weight[:, None] > 0, m.values, 0))[:, modes.answers(query)]
-    rhs = rhs.reshape(units, modes.d, *modes.sizes)
-    if below is not None:
-        precision += below.precision
-        rhs += below.rhs
+        told = weight[:, None] * np.where(weight[:, None] > 0, m.values, 0)
+        for (unit, inside), of_these in zip(held, sums, strict=True):
+            of_these += told[unit[:, None, None], modes.answers(query)[inside]]
+    rhs = np.zeros((len(allowed), *allowed.shape[1:], *modes.sizes))
+    for (unit, inside), of_these in zip(held, sums, strict=True):
+        rhs[np.ix_(unit, inside)] = of_these.reshape(*of_these.shape[:2], *modes.sizes)
+    kind, first = alike(allowed, weights)
+    precision = np.zeros((len(first), len(modes.kinds), modes.d, modes.d))
+    for weight, query in zip(weights.T, queries.values(), strict=True):
+        precision += weight[first, None, None, None] * modes.query(query)
+    if below is None:
+        return Information(precision, rhs, allowed, whole, bounds.total, kind)
+    rhs += below.rhs
     rhs[~allowed] = 0.0
-    return Information(precision, rhs, allowed, whole, bounds.total)
+    return Information(precision[kind] + below.precision, rhs, allowed, whole, bounds.total)
+
+
+def alike(support: NDArray[np.bool_], known: Array) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """The kind of each unit, of one ``support`` ``(units, d)`` and all numbers ``known`` ``(units, any)`` alike to the last bit, and
+    the first unit of each kind. Units each of a kind of its own are numbered as they stand."""
+    row = np.ascontiguousarray(np.concatenate([support, known], axis=1, dtype=np.float64))
+    of_bytes = row.view(np.dtype((np.void, row.itemsize * row.shape[1])))[:, 0]
+    _, first, kind = np.unique(of_bytes, return_index=True, return_inverse=True)
+    return (kind, first) if len(first) < len(row) else (np.arange(len(row)), np.arange(len(row)))
+
+
+def _groups(support: NDArray[np.bool_]) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
+    """The units that may hold the same dense levels, and these: what is said of others would be thrown away."""
+    kind, first = alike(support, np.zeros((len(support), 0)))
+    return [(np.flatnonzero(kind == k), np.flatnonzero(support[f])) for k, f in enumerate(first)]
 
 
 def posterior(modes: Modes, information: Information) -> tuple[Array, Array]:
@@ -139,11 +169,11 @@ def posterior(modes: Modes, information: Information) -> tuple[Array, Array]:
     mean = modes.apply(covariance, information.rhs)
     if information.total is None:
         return covariance, mean
-    share, variance = _share_of_total(modes, covariance)
-    return _less(modes, covariance, share, variance), _moved(mean, share, information.total)
+    share, variance = share_of_total(modes, covariance)
+    return _less(modes, covariance, share, variance), moved(mean, share, information.total)
 
 
-def _share_of_total(modes: Modes, covariance: Array) -> tuple[Array, Array]:
+def share_of_total(modes: Modes, covariance: Array) -> tuple[Array, Array]:
     """Of each unit, what a person more in total is of each dense level's cells, :math:`C1/1'C1` of shape
     ``(units, d)``, and the variance :math:`1'C1` of its total. Only the constant mode sums to something."""
     product = covariance[..., 0, :, :].sum(axis=-1)
@@ -154,7 +184,7 @@ def _share_of_total(modes: Modes, covariance: Array) -> tuple[Array, Array]:
 
 def given_total(modes: Modes, covariance: Array) -> Array:
     r"""The covariance given the total, :math:`C - C11'C/1'C1`."""
-    return _less(modes, covariance, *_share_of_total(modes, covariance))
+    return _less(modes, covariance, *share_of_total(modes, covariance))
 
 
 def _less(modes: Modes, covariance: Array, share: Array, variance: Array) -> Array:
@@ -164,7 +194,7 @@ def _less(modes: Modes, covariance: Array, share: Array, variance: Array) -> Arr
     return out
 
 
-def _moved(mean: Array, share: Array, total: NDArray[np.int64]) -> Array:
+def moved(mean: Array, share: Array, total: NDArray[np.int64]) -> Array:
     r"""The mean given the total, :math:`\mu + (t - 1'\mu)\,C1/1'C1`. As a difference, so that it comes out as it is known:
     a measurement of great weight would lose a quarter of a person of 300 million."""
     axes = tuple(range(1, mean.ndim))
@@ -180,9 +210,9 @@ def sum_up(modes: Modes, information: Information, parent: NDArray[np.intp], par
     several = ~np.isin(np.arange(parents), parent[alone])
     precision = np.zeros((parents, *information.precision.shape[1:]))
     rhs = np.zeros((parents, *information.rhs.shape[1:]))
-    inside = information.support[alone]
-    precision[parent[alone]] = information.precision[alone] * (inside[:, None, :, None] & inside[:, None, None, :])
-    rhs[parent[alone]] = information.rhs[alone]
+    one, inside = information.rows(np.flatnonzero(alone)), information.support[alone]
+    precision[parent[alone]] = one.precision * (inside[:, None, :, None] & inside[:, None, None, :])
+    rhs[parent[alone]] = one.rhs
     if several.any():
         covariance, mean = (x[several] for x in _sums(modes, information, np.flatnonzero(~alone), parent, parents))
         if information.total is not None:
@@ -210,85 +240,27 @@ def _sums(
 ) -> tuple[Array, Array]:
     """S and s of the parents, from some units. Those of one support and precision
     (the blocks of a level, nearly all) share one inverse."""
-    key = np.concatenate([information.support[some], information.precision[some].reshape(len(some), -1)], axis=1)
-    _, first, kind = np.unique(key, axis=0, return_index=True, return_inverse=True)
+    number = some if information.kind is None else information.kind[some]
+    known, first, kind = np.unique(number, return_index=True, return_inverse=True)
+    first = some[first]
+    key = np.concatenate([information.support[first], information.precision[known].reshape(len(known), -1)], axis=1)
+    _, unit, same = np.unique(key, axis=0, return_index=True, return_inverse=True)
+    kind = same.ravel()[kind.ravel()]
     covariance = np.zeros((parents, *information.precision.shape[1:]))
     mean = np.zeros((parents, *information.rhs.shape[1:]))
-    for t, f in enumerate(some[first]):
-        units = some[kind.ravel() == t]
+    for t, (f, k) in enumerate(zip(first[unit], known[unit], strict=True)):
+        units = some[kind == t]
         level = np.flatnonzero(information.support[f])
         if not len(level):
             continue
-        c = modes.inverse(information.precision[f], information.support[f])
+        c = modes.inverse(information.precision[k], information.support[f])
         inner = c[:, level[:, None], level[None, :]]
         mu = modes.apply(inner, information.rhs[np.ix_(units, level)])
         if information.total is not None:
-            share, variance = _share_of_total(modes, c)
+            share, variance = share_of_total(modes, c)
             c = _less(modes, c, share, variance)
-            mu = _moved(mu, share[None, level], information.total[units])
-        covariance += np.bincount(parent[units], minlength=parents)[:, None, None, None] * c
+            mu = moved(mu, share[None, level], information.total[units])
+        at, count = np.unique(parent[units], return_counts=True)
+        covariance[at] += count[:, None, None, None] * c
         np.add.at(mean, (parent[units][:, None], level[None, :]), mu)
     return covariance, mean
-
-
-@dataclass(frozen=True, eq=False)
-class Unbiased(Message):
-    """Estimates of some units given every measurement: ``mean`` ``(units, d, n..)``, ``variance`` an operator."""
-
-    mean: Array
-    variance: Array
-
-    def rows(self, keep: slice | NDArray[np.int64]) -> Unbiased:
-        return Unbiased(self.mean[keep], self.variance[keep])
-
-
-def root(modes: Modes, information: Information) -> Unbiased:
-    covariance, mean = posterior(modes, information)
-    return Unbiased(mean, covariance)
-
-
-def descend(
-    modes: Modes, information: Information, parent: NDArray[np.intp], above: Unbiased, below: Information
-) -> Unbiased:
-    """The children's estimates from those of their parents (``above``) and what the children had said of these
-    (``below``). ``parent`` numbers both from 0."""
-    mean, variance = above.mean[parent], above.variance[parent]
-    some = np.flatnonzero(~only(parent))
-    if not len(some):
-        return Unbiased(mean, variance)
-    known, up = information.rows(some), parent[some]
-    c, mu = posterior(modes, known)
-    gain = c @ below.precision[up]
-    mean[some] = mu + modes.apply(c, (modes.apply(below.precision, above.mean) - below.rhs)[up])
-    if known.total is not None:
-        free = modes.inverse(known.precision, known.support)
-        mean[some] = _moved(mean[some], _share_of_total(modes, free)[0], known.total)
-    variance[some] = c - gain @ c + gain @ variance[some] @ np.swapaxes(gain, -1, -2)
-    return Unbiased(mean, variance)
-
-
-def answers(modes: Modes, unbiased: Unbiased, query: Query) -> tuple[Array, Array]:
-    """Value and standard error of a query's answers, ``(units, answers)`` both."""
-    index = modes.answers(query)
-    flat = unbiased.mean.reshape(len(unbiased.mean), -1)
-    value = np.zeros((query.answers, len(flat)))
-    np.add.at(value, index.ravel(), flat.T)
-    factor = np.array([[_factor(query, modes, i, contrast) for i, contrast in enumerate(kind)] for kind in modes.kinds])
-    weight = factor.prod(axis=1) if modes.plain else np.ones(1)
-    inner = np.einsum("m,umij->uij", weight, unbiased.variance)
-    group = np.unique(index[:, 0], return_inverse=True)[
-        1
-    ]  # answers differ on dense levels as their first plain cell does
-    member = (group[None, :] == np.arange(group.max() + 1)[:, None]).astype(float)
-    variance = np.einsum("gi,uij,gj->ug", member, inner, member)
-    error = np.zeros((query.answers, len(flat)))
-    error[index] = np.sqrt(np.maximum(variance, 0.0)).T[group][:, None, :]
-    return value.T, error.T
-
-
-def _factor(query: Query, modes: Modes, axis: int, contrast: bool) -> float:
-    """What a mode's value counts for in the variance of one answer, along one plain axis."""
-    n = modes.sizes[axis]
-    if query.groupings[modes.plain[axis]].is_total:
-        return 0.0 if contrast else float(n)
-    return 1 - 1 / n if contrast else 1 / n

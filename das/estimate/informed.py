@@ -9,12 +9,16 @@ what its whole subtree says (:mod:`das.estimate.information`), the precision :ma
 There are three passes, so that non-negativity does not leak into what is known well: first the children's totals, measured by
 :math:`1'\mu_c` with variance :math:`1'C_c 1`; then the margins that are known better than the cells say
 (:mod:`das.estimate.held`), with the totals held to within the tolerance; then everything, with both held.
+
+Siblings whose subtrees are measured alike have one :math:`J`, and differ in :math:`h` alone: the solver is given a matrix of each
+kind of children, and not of each child.
 """
 
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,17 +26,19 @@ from numpy.typing import NDArray
 from das.estimate.estimator import Array, Estimator
 from das.estimate.family import Family, NoisyAnswers
 from das.estimate.held import CellSums, HeldQuery, precise
-from das.estimate.information import Information, given_total, posterior
+from das.estimate.information import Information, alike, given_total, posterior
 from das.estimate.least_squares import Asking, LeastSquares, Targets, sum_to
 from das.estimate.modes import Modes
 from das.estimate.together import LeastSquaresEstimator, Steps
 from das.model.query import Query
 from das.model.solution import Certificate, Solution
 from das.rounding import Margin
-from das.solve import ChildrenQP
+from das.solve import ChildrenQP, Kinds
 
 #: What a pass asks, and what a later one holds on to.
 _Carrying = Generator[ChildrenQP, Solution, list[tuple[Query, Array]]]
+#: The kind of each child, of one precision, and the first child of each.
+_OfChildren = tuple[NDArray[np.intp], NDArray[np.intp]]
 
 #: How much of what is known of the total is taken out of the later passes, which hold the totals anyway: nearly
 #: all, or the solver would chase a stiff direction that the constraints have settled (Rhode Island's root then takes
@@ -57,6 +63,9 @@ class Informed(LeastSquaresEstimator):
     start: int = 0
     tolerance: float = 0.1
     accuracy: float = 1e-6
+    _answered: dict[tuple[str, int], tuple[NDArray[Any] | None, list[HeldQuery]]] = field(
+        default_factory=dict, init=False, repr=False
+    )  #: of the families that were estimated, by level and first child: the parent's counts, and what is held of it
 
     def estimates(self, families: Sequence[Family]) -> list[tuple[Array, Certificate]]:
         known = not families or families[0].level in self.information
@@ -64,7 +73,11 @@ class Informed(LeastSquaresEstimator):
 
     def steps(self, family: Family) -> Steps:
         problem = LeastSquares(family, self.tolerance)
-        x = yield from _solved(problem, self.modes, self._alone(family), self.queries[family.level])
+        alone = self._alone(family)
+        c, mu = posterior(self.modes, alone)
+        held = _held(family, self.modes, c, self.queries[family.level])
+        self._answered[family.level, int(family.unit[0])] = family.parent, held
+        x = yield from _solved(problem, self.modes, alone, c, mu, held)
         return x, problem.certificate
 
     def margins(self, family: Family) -> tuple[Margin, ...]:
@@ -75,8 +88,11 @@ class Informed(LeastSquaresEstimator):
         if able.sum() < (1 if family.parent is None else 2):
             return ()
         family = family.some(able)
-        c, _ = posterior(self.modes, self._alone(family))
-        return tuple(Margin(h.query, h.deviation) for h in _held(family, self.modes, c, self.queries[family.level]))
+        parent, held = self._answered.pop((family.level, int(family.unit[0])), (None, []))
+        if parent is None or parent is not family.parent:  # nothing was asked about it
+            c, _ = posterior(self.modes, self._alone(family))
+            held = _held(family, self.modes, c, self.queries[family.level])
+        return tuple(Margin(h.query, h.deviation) for h in held)
 
     def _alone(self, family: Family) -> Information:
         """What the subtrees of the children say, but for known totals: it has an inverse."""
@@ -89,12 +105,14 @@ class Informed(LeastSquaresEstimator):
         return replace(self, information=here, queries={level: self.queries[level]}, start=start)
 
 
-def _solved(problem: LeastSquares, modes: Modes, alone: Information, queries: Sequence[Query]) -> Asking:
+def _solved(
+    problem: LeastSquares, modes: Modes, alone: Information, c: Array, mu: Array, held: Sequence[HeldQuery]
+) -> Asking:
     """The three passes. A known total is a constraint in each."""
-    c, mu = posterior(modes, alone)
+    kinds = alike(alone.support, alone.precision.reshape(len(c), -1))
     carried = yield from _totals(problem, modes, c, mu)
-    carried += yield from _margins(problem, modes, _held(problem.family, modes, c, queries), c, mu, carried)
-    gram, rhs = _objective(modes, alone, c, mu, problem.cell)
+    carried += yield from _margins(problem, modes, held, c, mu, kinds, carried)
+    gram, rhs = _objective(modes, alone, c, mu, kinds, problem.cell)
     group = problem.bounds.group[problem.cell]
     return (yield from problem.solve(gram, rhs, problem.parent, group, problem.rows(problem.cell, carried)))
 
@@ -124,7 +142,13 @@ def _likely(family: Family, modes: Modes) -> Array:
 
 
 def _margins(
-    problem: LeastSquares, modes: Modes, held: Sequence[HeldQuery], c: Array, mu: Array, carried: Targets
+    problem: LeastSquares,
+    modes: Modes,
+    held: Sequence[HeldQuery],
+    c: Array,
+    mu: Array,
+    kinds: _OfChildren,
+    carried: Targets,
 ) -> _Carrying:
     """What the second pass says: the problem on the sums of cells that the held queries tell apart."""
     if not held:
@@ -133,10 +157,11 @@ def _margins(
     at, first, sum_of = np.unique(margin.of_cell[problem.cell], return_index=True, return_inverse=True)
     one_cell = problem.cell[first]
     parent = None if problem.parent is None else np.bincount(sum_of, weights=problem.parent)
-    gram = _given(margin.covariance(c))
-    rhs = (gram @ margin.mean(mu)[:, :, None])[:, at, 0]
-    y = yield from problem.solve(gram[:, at[:, None], at[None, :]], rhs, parent, problem.bounds.group[one_cell],
-                      problem.rows(one_cell, carried))  # fmt: skip
+    kind, first = kinds
+    gram = _given(margin.covariance(c[first]))
+    rhs = (gram[kind] @ margin.mean(mu)[:, :, None])[:, at, 0]
+    y = yield from problem.solve(_matrices(gram[:, at[:, None], at[None, :]], kind), rhs, parent,
+                      problem.bounds.group[one_cell], problem.rows(one_cell, carried))  # fmt: skip
     answers = [(h, sum_to(y, h.query.index[one_cell], h.query.answers)) for h in held]
     return [(h.query, np.where(h.by[:, None], a, np.nan)) for h, a in answers]
 
@@ -151,16 +176,27 @@ def _given(covariance: Array) -> Array:
     return np.asarray(precision - of_total[:, None, None] * inside)
 
 
-def _objective(modes: Modes, alone: Information, c: Array, mu: Array, cell: NDArray[np.int64]) -> tuple[Array, Array]:
+def _objective(
+    modes: Modes, alone: Information, c: Array, mu: Array, kinds: _OfChildren, cell: NDArray[np.int64]
+) -> tuple[Array | Kinds, Array]:
     """Precision and right-hand side on the parent's cells, given the totals."""
-    inside = alone.support[:, None, :, None] & alone.support[:, None, None, :]
-    precision = np.where(inside, alone.precision - _HELD * _total_part(modes, c), 0.0)
+    kind, first = kinds
+    support = alone.support[first]
+    inside = support[:, None, :, None] & support[:, None, None, :]
+    precision = np.where(inside, alone.precision[first] - _HELD * _total_part(modes, c[first]), 0.0)
     # what a child cannot hold is 0 by constraint: any definite block will do there
-    precision += np.eye(modes.d) * ~alone.support[:, None, None, :] * alone.precision[:, -1:].max()
+    precision += np.eye(modes.d) * ~support[:, None, None, :] * alone.precision[:, -1:].max()
     if len(c) * len(cell) ** 2 > _LARGE:
-        precision = precision.mean(axis=0)
-    rhs = modes.apply(precision, mu).reshape(len(c), -1)
-    return modes.on_cells(precision, cell), rhs[:, modes.place[cell]]
+        kind, precision = np.zeros_like(kind), precision[kind].mean(axis=0, keepdims=True)
+    rhs = modes.apply(precision[kind], mu).reshape(len(c), -1)
+    return _matrices(modes.on_cells(precision, cell), kind), rhs[:, modes.place[cell]]
+
+
+def _matrices(gram: Array, kind: NDArray[np.intp]) -> Array | Kinds:
+    """The matrices of some children, ``gram[kind]``, as the solver takes them."""
+    if len(gram) == 1:
+        return np.asarray(gram[0])
+    return Kinds(gram, kind) if len(gram) < len(kind) else gram
 
 
 def _total_part(modes: Modes, covariance: Array) -> Array:

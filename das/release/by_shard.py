@@ -30,9 +30,10 @@ from das.estimate import spreads
 from das.estimate.collapse import Collapsed, collapse
 from das.estimate.descent import topdown
 from das.estimate.estimator import Estimator
-from das.estimate.information import Information, Unbiased
+from das.estimate.information import Information
 from das.estimate.passes import Passes
 from das.estimate.pooled import Estate, Pooled
+from das.estimate.unbiased import Unbiased
 from das.files import atomic, messages
 from das.files.messages import named, parted
 from das.files.microdata import reading as microdata_reading

@@ -24,10 +24,10 @@ from das.engine import Progress
 from das.errors import PrivacyError, ReleaseError, UserError
 from das.estimate.collapse import Collapsed
 from das.estimate.descent import full_information, topdown
-from das.estimate.information import Unbiased
 from das.estimate.passes import Passes
 from das.estimate.pooled import Pooled
 from das.estimate.summed import Summed
+from das.estimate.unbiased import Unbiased
 from das.files.measurements.nmf_reader import NmfReader
 from das.files.microdata import reading as microdata_reading
 from das.files.microdata import writing as microdata

@@ -19,8 +19,9 @@ from das.estimate.collapse import collapse
 from das.estimate.descent import topdown
 from das.estimate.estimator import Estimator
 from das.estimate.family import Family
-from das.estimate.information import Information, Unbiased
+from das.estimate.information import Information
 from das.estimate.pooled import Estate, Pooled
+from das.estimate.unbiased import Unbiased
 from das.geography.known import Invariants, told_to
 from das.model.histogram import Histogram
 from das.model.level_bounds import LevelBounds

@@ -16,8 +16,8 @@ from scipy.stats import chi2
 
 from das.estimate import information as full
 from das.estimate.collapse import Collapsed, collapse
-from das.estimate.information import Unbiased
 from das.estimate.modes import Modes
+from das.estimate.unbiased import Unbiased, answers
 from das.model.grouping import Grouping
 from das.model.level_bounds import LevelBounds
 from das.model.measured_spine import MeasuredSpine
@@ -242,7 +242,7 @@ def gls(world: World, held: Held, bounds: Mapping[str, LevelBounds]) -> DenseGls
 def compare(world: World, found: Passes, oracle: DenseGls, *, mean: float, error: float) -> None:
     for level in world.spine.levels:
         for query in queries(world.schema, *ASKED[world.schema.name]):
-            value, deviation = full.answers(found.modes, found.unbiased[level], query)
+            value, deviation = answers(found.modes, found.unbiased[level], query)
             expected, of_oracle = oracle.answers(level, query)
             assert np.abs(value - expected).max() < mean, (level, query.name)
             assert np.abs(deviation - of_oracle).max() < error, (level, query.name)
@@ -313,7 +313,7 @@ def test_irregular_trees_are_dense_generalised_least_squares(
     found, oracle = passes(world, held, bounds), gls(world, held, bounds)
     for level in spine.levels:
         for query in queries(schema, *ASKED[schema.name]):
-            value, deviation = full.answers(found.modes, found.unbiased[level], query)
+            value, deviation = answers(found.modes, found.unbiased[level], query)
             expected, of_oracle = oracle.answers(level, query)
             assert np.abs(value - expected).max() < close * (1 + np.abs(expected).max()), (level, query.name)
             assert np.abs(deviation**2 - of_oracle**2).max() < close, (level, query.name)
@@ -328,7 +328,7 @@ def test_known_totals_are_equations(schema: Schema, level: str) -> None:
     found = passes(world, held, bounds)
     # a known total is a measurement of variance 1e-4: a standard error of 0.01 in place of none
     compare(world, found, gls(world, held, bounds), mean=0.01, error=0.012)
-    value, deviation = full.answers(found.modes, found.unbiased[level], schema.query("total"))
+    value, deviation = answers(found.modes, found.unbiased[level], schema.query("total"))
     assert np.abs(value[:, 0] - world.truth[level].totals()).max() < 0.01
     assert deviation.max() < 0.011
 
@@ -350,11 +350,11 @@ def test_a_known_total_of_three_hundred_million_comes_out_as_it_is_known(level: 
     large = replace(small, truth=truth)
     found = [passes(w, measured(w, np.random.default_rng(1)), w.bounds(level)) for w in (small, large)]
     for lv in small.spine.levels[: small.spine.levels.index(level) + 1]:
-        value, _ = full.answers(found[1].modes, found[1].unbiased[lv], PLAIN.query("total"))
+        value, _ = answers(found[1].modes, found[1].unbiased[lv], PLAIN.query("total"))
         assert np.abs(value[:, 0] - large.truth[lv].totals()).max() < 1e-5
     for lv in small.spine.levels:
         moved = large.truth[lv].answer(PLAIN.query("detailed")) - small.truth[lv].answer(PLAIN.query("detailed"))
-        (one, error), (other, _) = (full.answers(f.modes, f.unbiased[lv], PLAIN.query("detailed")) for f in found)
+        (one, error), (other, _) = (answers(f.modes, f.unbiased[lv], PLAIN.query("detailed")) for f in found)
         assert (np.abs(other - moved - one) <= 0.05 + 0.02 * error).all(), lv
 
 
@@ -368,7 +368,7 @@ def test_where_a_support_is_empty_nothing_is_said_and_nothing_spoilt() -> None:
     assert not nobody.all()
     found = passes(world, held, bounds)
     compare(world, found, gls(world, held, bounds), mean=1e-4, error=1e-5)
-    value, deviation = full.answers(found.modes, found.unbiased[world.spine.levels[-1]], SMALL.query("detailed"))
+    value, deviation = answers(found.modes, found.unbiased[world.spine.levels[-1]], SMALL.query("detailed"))
     assert not value[nobody].any()
     assert not deviation[nobody].any()
 
@@ -379,7 +379,7 @@ def test_an_only_child_knows_what_its_parent_knows() -> None:
     world = random_world(rng, GROUPED, spine, empty=0.0)
     found = passes(world, measured(world, rng), world.bounds())
     for query in queries(GROUPED):
-        above, below = (full.answers(found.modes, found.unbiased[lv], query) for lv in spine.levels)
+        above, below = (answers(found.modes, found.unbiased[lv], query) for lv in spine.levels)
         assert np.allclose(above[0], below[0], atol=1e-5)
         assert np.allclose(above[1], below[1], atol=1e-5)
 
@@ -402,7 +402,7 @@ def test_more_measurements_never_make_an_answer_less_sure() -> None:
     found = passes(world, held, bounds)
     for level in world.spine.levels:
         for name in MEASURED["small"]:
-            _, deviation = full.answers(found.modes, found.unbiased[level], SMALL.query(name))
+            _, deviation = answers(found.modes, found.unbiased[level], SMALL.query(name))
             alone = np.sqrt(held[level, name][1])[:, None]
             assert (deviation <= alone + 1e-6).all()
             assert (deviation < 0.99 * alone).any()
@@ -428,7 +428,7 @@ def test_standard_errors_are_those_of_repeated_noise_and_a_tenth_less_would_be_n
             for ((lv, name), x), e in zip(exact.items(), np.split(noise, size[:-1]), strict=True)
         }
         found = passes(world, held, bounds)
-        return full.answers(found.modes, found.unbiased[level], query)
+        return answers(found.modes, found.unbiased[level], query)
 
     value, deviation = estimated(np.zeros(size[-1], dtype=np.int64))
     uncertain = deviation > 1e-6
