@@ -23,14 +23,13 @@ from fractions import Fraction
 from functools import lru_cache
 from math import inf, log, pi, sqrt
 
-from threadpoolctl import threadpool_limits
-
 from das.accounting import gaussian
 from das.accounting.common_nodes import NEAR, At, CommonNodes, LineSums, PathDraws, of_all
 from das.accounting.contour import UNIT, period
 from das.accounting.draws import Composition, Differing, composed, count
 from das.accounting.saddle import Saddle, saddle
 from das.accounting.zcdp import bun_steinke, no_more
+from das.threads import one_thread
 
 Interval = tuple[float, float]
 
@@ -49,11 +48,7 @@ class Found:
     at: At
 
 
-#: Sums of products have the same last digits on every machine of a kind, and in every process, if one thread makes them.
-ONE_THREAD = threadpool_limits.wrap(limits=1)
-
-
-@ONE_THREAD
+@one_thread()
 def epsilon(found: Differing, delta: Fraction, exactly: Callable[[Composition], Interval]) -> Found:
     """The largest epsilon at ``delta`` of one change of each part. ``exactly`` gives the interval of one composition."""
     if count(found) <= FEW:
@@ -86,7 +81,7 @@ def epsilon(found: Differing, delta: Fraction, exactly: Callable[[Composition], 
     return Found(best.low, top, best.at)
 
 
-@ONE_THREAD
+@one_thread()
 def log_delta(found: Differing, eps: Fraction, exactly: Callable[[Composition], Interval]) -> Found:
     """The natural logarithm of the largest delta at ``eps``; ``exactly`` gives that of one composition."""
     if count(found) <= FEW:

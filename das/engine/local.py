@@ -10,10 +10,9 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, TypeVar
 
-from threadpoolctl import threadpool_limits
-
 from das.engine.tasks import AGAIN, Answer, Fault, Task, Work, answer_of, largest_first, lost, outcome
 from das.engine.workers import Seat, load, processes
+from das.threads import one_thread
 
 Item = TypeVar("Item")
 Given = TypeVar("Given")
@@ -25,7 +24,7 @@ class InProcess(Executor):
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         future: Future[Any] = Future()
         try:
-            with threadpool_limits(1):  # one order of floating-point sums, whatever the number of workers
+            with one_thread():  # one order of floating-point sums, whatever the number of workers
                 future.set_result(fn(*args, **kwargs))
         except BaseException as error:
             future.set_exception(error)
@@ -80,7 +79,7 @@ class LocalEngine:
         if self.workers <= 1:
             load()
             for task in waiting:
-                with threadpool_limits(1):
+                with one_thread():
                     found = outcome(work, task, confidential)
                 yield task, answer_of(task, found)
             return

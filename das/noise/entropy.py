@@ -58,6 +58,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import os
+from io import BytesIO
 from typing import NoReturn
 
 import numpy as np
@@ -69,6 +70,7 @@ from das.model.closed import Closed
 from das.noise.label import ChunkLabel, CoordinateLabel, encoded
 
 _RENEW = 1 << 36  # bytes under one key
+_AHEAD = 4096  # bytes of a stream that are made together
 _KEY_BYTES = 32
 _MARK_BYTES = 16  # enough that two draws do not have one by chance
 
@@ -140,9 +142,16 @@ class _AesCtr(Entropy):
     def _start(self, key: bytes) -> None:
         # A zero nonce is right: no key is ever used for two streams.
         self._stream = Cipher(algorithms.AES(key), modes.CTR(bytes(16))).encryptor()
+        self._ahead = BytesIO()
 
     def bytes(self, n: int) -> bytes:
-        return self._stream.update(bytes(n))
+        """Of a stretch that is made at once: samplers by rejection ask for a byte or two at a time."""
+        got = self._ahead.read(n)
+        if (more := n - len(got)) > 0:
+            made = self._stream.update(bytes(max(more, _AHEAD)))
+            self._ahead = BytesIO(made[more:])
+            got += made[:more]
+        return got
 
 
 class _System(_AesCtr):

@@ -22,8 +22,7 @@ USUAL = Fraction(1, 10**10)
 def privacy_page(privacy: Stated, name: str) -> str:
     """One self-contained page, safe to publish beside the statement that it shows. Where noisy measurements came
     from another publisher there is no ledger, and the page says so."""
-    env = environment()
-    env.filters |= {"approx": approx, "bound": bound, "parts": parts, "decimal": decimal, "delta": delta}
+    env = environment(approx=approx, bound=bound, parts=parts, decimal=decimal, delta=delta)
     figure = Markup(_curve(_points(privacy.curve))) if isinstance(privacy, GaussianStatement) else ""
     return env.get_template("privacy.html").render(
         name=name, privacy=privacy, private=privacy.private, methods=METHODS, usual=USUAL, figure=figure,

@@ -143,7 +143,7 @@ def test_the_hostile_tables_are_hostile(tmp_path: Path) -> None:
 @pytest.mark.parametrize("seed,sf1", [(1, False), (2, True)])
 def test_many_small_states_at_a_budget_of_a_hundredth(root: Path, seed: int, sf1: bool, tmp_path: Path) -> None:
     """Noise of hundreds of persons on states of a thousand: the national histogram must leave each state room."""
-    paths = simulate_2010.write(tmp_path / "in", seed=seed, states=8, persons=8_000, sf1=sf1)
+    paths = simulate_2010.write(tmp_path / "in", seed=seed, states=5, persons=5_000, sf1=sf1)
     text = (root / "configs" / "pl94-2010.toml").read_text(encoding="utf-8")
     changed = spec.parse(
         text,

@@ -30,8 +30,9 @@ from das.release import verify
 from das.release.estimating import Outcome
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="no fork on this system")
-KILLS = {"keyed": 30, "forgetful": 10}
-LOSSES = 5  # of a forgetful source
+#: At random moments; at each step there is, in tests/truth/test_bookkeeping.py and tests/end_to_end/test_cut_interrupted.py.
+KILLS = {"keyed": 15, "forgetful": 10}
+RESUMED = 5  # in the midst of measuring
 
 SERVER = """
 import json, os, signal, sys, time
@@ -179,10 +180,10 @@ def check_finished(out: Path, config: Path) -> None:
 @pytest.mark.parametrize("kind", KILLS)
 def test_many_kills(kind: str, runner: Runner, world: tuple[Path, Path], tmp_path: Path) -> None:
     rng = random.Random(2020)
-    killed = losses = resumed = 0
+    killed = resumed = 0
     number = 0
     how = ["--set", f"run.entropy={kind}"]
-    while killed < KILLS[kind] or (kind == "forgetful" and losses < LOSSES and killed < 200):
+    while killed < KILLS[kind] or (resumed < RESUMED and killed < 200):
         number += 1
         out, args = tmp_path / f"run{number}", []
         runner.log.unlink(missing_ok=True)
@@ -204,7 +205,6 @@ def test_many_kills(kind: str, runner: Runner, world: tuple[Path, Path], tmp_pat
         gone = being_drawn(out) if out.exists() and not (out / "manifest.json").exists() else []
         resumed += bool(gone)
         if gone and kind == "forgetful":
-            losses += 1
             before = folder_digest(out)
             assert runner(out, *how, "--resume") == 2
             message = runner.said.read_text()
@@ -221,8 +221,7 @@ def test_many_kills(kind: str, runner: Runner, world: tuple[Path, Path], tmp_pat
         else:
             assert sum((d for d in runner.drawn().values()), 0) <= len(begun(out))
         shutil.rmtree(out)
-    assert losses >= LOSSES or kind == "keyed"  # the test has met what it is for, on a machine of any speed
-    assert resumed >= 5
+    assert resumed >= RESUMED  # the test has met what it is for, on a machine of any speed
 
 
 # --- without a kill: failures at chosen places ----------------------------------------------------------------------

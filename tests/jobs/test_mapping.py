@@ -6,7 +6,6 @@ import importlib.util
 import json
 import re
 import stat
-import subprocess
 import sys
 from dataclasses import replace
 from itertools import pairwise
@@ -175,19 +174,17 @@ def test_mistakes_are_told_with_what_there_is(run, counties, tmp_path) -> None: 
         assert re.search(said, str(caught.value), re.DOTALL), str(caught.value)
 
 
-def test_the_command_names_the_extra_where_it_is_missing(run, counties, tmp_path, root) -> None:  # type: ignore[no-untyped-def]
+def test_the_command_names_the_extra_where_it_is_missing(run, counties, tmp_path, commands, monkeypatch) -> None:  # type: ignore[no-untyped-def]
     file = boundaries(tmp_path / "c.geojson", counties)
-    call = ["map", str(run), "--boundaries", str(file), "--level", "county"]
-    done = subprocess.run(
-        [sys.executable, "-m", "das", *call, "--show", "error"], cwd=root, capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr
-    assert f"written: {run / 'confidential' / 'map-county.html'} (confidential)" in done.stdout
-    block = "import sys; sys.modules['geopandas'] = None; from das.cli import main; main()"
-    lost = subprocess.run([sys.executable, "-c", block, *call], cwd=root, capture_output=True, text=True)
-    assert lost.returncode == 2
-    assert "topdown-das[maps]" in lost.stderr
-    assert "Traceback" not in lost.stderr
+    call = (run, "--boundaries", file, "--level", "county")
+    code, out, err = commands.named("map")(*call, "--show", "error")
+    assert code == 0, err
+    assert f"written: {run / 'confidential' / 'map-county.html'} (confidential)" in out
+    monkeypatch.setitem(sys.modules, "geopandas", None)
+    code, _, err = commands.named("map")(*call)
+    assert code == 2
+    assert "topdown-das[maps]" in err
+    assert "Traceback" not in err
 
 
 def test_classes_hold_every_number_once_and_in_order() -> None:

@@ -42,6 +42,7 @@ def test_a_tree_is_read_as_it_was_written(
     path = tmp_path_factory.mktemp("tree") / tree_file.NAME
     rng = np.random.default_rng(seed)
     measured = [rng.random(len(c)) < 0.7 for c in spine.codes]
+    measured[-1][0] |= not any(here.any() for here in measured)  # somebody is: of nothing there is no tree
     tree = (MeasuredSpine.bypassed(spine, np.arange(len(spine.codes[-1]))) if ours
             else MeasuredSpine.of_measured(spine, measured))  # fmt: skip
     tree_file.write(path, tree, tree.spine)
