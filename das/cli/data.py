@@ -3,19 +3,29 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from das.cli.options import PATH, guarded, json_option, quiet_option
 from das.engine.display import Live
+from das.engine.progress import Progress
 from das.errors import UserError
 from das.files import fetch
 from das.files.simulators import census_1940 as simulate_1940
 from das.files.simulators import census_2010 as simulate_2010
-from das.files.simulators import detailed, nation
+from das.files.simulators import detailed, dhc_files, nation
 from das.model.adaptive import PRODUCTS
+
+#: What takes an option that not all take.
+_TAKE = {
+    "states": ("2010", "1940", "nation", "detailed"), "persons": ("2010", "1940", "detailed"), "sf1": ("2010",),
+    "share": ("nation", "detailed"), "workers": ("nation", "detailed"), "product": ("detailed",), "parameters": ("detailed",),
+    "blocks": ("dhc",), "reader": ("dhc",),
+}  # fmt: skip
 
 
 @click.group()
@@ -24,7 +34,7 @@ def data() -> None:
 
 
 @data.command()
-@click.argument("what", type=click.Choice(["2010", "1940", "nation", "detailed"]))
+@click.argument("what", type=click.Choice(["2010", "1940", "nation", "detailed", "dhc"]))
 @click.option("--out", type=PATH, required=True, help="Folder to write to; states of a nation that are there are kept.")
 @click.option("--seed", type=int, required=True, help="The same seed gives the same files.")
 @click.option("--states", help="How many states; of the nation and of detailed groups which, as RI,TX, of these PR and all, too.  "
@@ -43,40 +53,48 @@ def data() -> None:
     "--workers", type=click.IntRange(1), default=1, show_default=True,
     help="Nation and detailed only: processes, a state to each.",
 )  # fmt: skip
+@click.option("--blocks", type=PATH, multiple=True, help="DHC only: a redistricting file, or a folder of some, with the counts of each block; "
+              "may be repeated.")  # fmt: skip
+@click.option(
+    "--reader", type=click.Choice(dhc_files.READERS), help=f"DHC only: its format.  [default: {dhc_files.READERS[0]}]"
+)
 @json_option
 @quiet_option
 @guarded
-def simulate(
-    what: str, out: Path, seed: int, states: str | None, persons: int | None, sf1: bool, share: float | None,
-    product: str | None, parameters: Path | None, workers: int, as_json: bool, quiet: bool,
-) -> None:  # fmt: skip
+def simulate(what: str, out: Path, seed: int, as_json: bool, quiet: bool, **given: Any) -> None:
     """Write a simulated extract in the true format of 2010 (P.L. 94-171) or 1940 (EXT1940USCB), or a NATION of 51 states in
     that of 2020, with its 8.1 million blocks and the public totals of states and counties; or folders of parameters and of records for
-    DETAILED groups, as `das detailed` takes them."""
-    if sf1 and what != "2010":
-        raise UserError(f"there is no SF1 for {what}", where="--sf1")
-    if what != "detailed" and (product is not None or parameters is not None):
-        raise UserError(f"--product and --parameters are of detailed groups, not of {what}", where="das data simulate")
-    if what in ("2010", "1940") and (share is not None or workers != 1):
-        raise UserError(
-            f"--share and --workers are of the nation and of detailed groups, not of {what}", where="das data simulate"
+    DETAILED groups, as `das detailed` takes them; or persons, households and units for the demographic file (DHC), linked, with the exact
+    counts of the redistricting files that are given: as confidential as these."""
+    said = click.get_current_context().get_parameter_source
+    for name, takers in _TAKE.items():
+        if what not in takers and said(name) is ParameterSource.COMMANDLINE:
+            raise UserError(f"is of {', '.join(takers)}, not of {what}", where=f"--{name}", remedy="leave it out")
+    with Live(quiet) as progress:
+        written = _simulated(what, out, seed, given, progress)
+    _print(written, as_json)
+
+
+def _simulated(what: str, out: Path, seed: int, given: Mapping[str, Any], progress: Progress) -> list[Path]:
+    states, persons, share, workers = (given[name] for name in ("states", "persons", "share", "workers"))
+    if what == "dhc":
+        if not given["blocks"]:
+            raise UserError("no redistricting file is given", where="--blocks",
+                            remedy="give one with the counts of blocks; `das data simulate 2010` makes some")  # fmt: skip
+        return dhc_files.simulate(
+            given["blocks"], out, seed=seed, reader=given["reader"] or dhc_files.READERS[0], progress=progress
         )
     if what == "detailed":
-        with Live(quiet) as progress:
-            written = detailed.write(out, seed=seed, states=detailed.DEFAULT_STATES if states is None else states, persons=persons, share=share,
-                                     product=product or "persons", given=parameters, workers=workers, progress=progress)  # fmt: skip
-    elif what == "nation":
-        if persons is not None:
-            raise UserError("a nation has the persons of its states", where="--persons", remedy="give --share")
-        with Live(quiet) as progress:
-            named = states.upper().split(",") if states is not None else None
-            part = 1.0 if share is None else share
-            written = nation.write(out, seed=seed, share=part, states=named, workers=workers, progress=progress)
-    elif what == "2010":
-        written = simulate_2010.write(out, seed=seed, states=_number(states), persons=persons or 12_000, sf1=sf1)
-    else:
-        written = simulate_1940.write(out, seed=seed, states=_number(states), persons=persons or 12_000)
-    _print(written, as_json)
+        return detailed.write(out, seed=seed, states=detailed.DEFAULT_STATES if states is None else states, persons=persons, share=share,
+                              product=given["product"] or "persons", given=given["parameters"], workers=workers, progress=progress)  # fmt: skip
+    if what == "nation":
+        named = states.upper().split(",") if states is not None else None
+        return nation.write(
+            out, seed=seed, share=1.0 if share is None else share, states=named, workers=workers, progress=progress
+        )
+    if what == "2010":
+        return simulate_2010.write(out, seed=seed, states=_number(states), persons=persons or 12_000, sf1=given["sf1"])
+    return simulate_1940.write(out, seed=seed, states=_number(states), persons=persons or 12_000)
 
 
 def _number(states: str | None) -> int:

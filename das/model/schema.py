@@ -183,6 +183,15 @@ class Schema(Frozen):
         ((step, levels),) = self.steps((name,))
         return np.tile(np.repeat(np.arange(levels), step), self.cells // (step * levels))
 
+    def spelled(self, cell: int) -> str:
+        """The levels of a cell.
+
+        >>> PL94.spelled(2015).split(" x ")[:3]
+        ['other-noninstitutional', '18-and-over', 'hispanic']
+        """
+        levels = np.unravel_index(cell, self.shape)
+        return " x ".join(a.levels[i] for a, i in zip(self.attributes, levels, strict=True))
+
     def steps(self, names: Sequence[str]) -> tuple[tuple[int, int], ...]:
         """Of some attributes ``(step, levels)``: a cell k has level ``k // step % levels``.
 

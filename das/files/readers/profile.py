@@ -10,8 +10,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from das.errors import InputError
+from das.files.readers.rows import header
 from das.files.readers.source import AGAIN, DelimitedFormat, Member, batches, members
-from das.files.readers.table import header
 from das.model.profile import ColumnProfile, InputProfile
 
 #: Tried in this order.

@@ -83,13 +83,11 @@ def _check_possible(records: Confidential[Records], blocks: Blocks) -> None:
     impossible = ~persons.schema.possible[persons.cell] & (persons.count > 0)
     if impossible.any():
         at = int(np.flatnonzero(impossible)[0])
-        levels = np.unravel_index(persons.cell[at], persons.schema.shape)
-        labels = (a.levels[i] for a, i in zip(persons.schema.attributes, levels, strict=True))
         place = ", ".join(f"{field} {codes[persons.block[at]].decode()}" for field, codes in blocks.fields.items())
         number = int(persons.count[impossible].sum())
         raise InputError(
             f"{number} records are of combinations that cannot occur in schema "
-            f"{persons.schema.name!r}, the first one {' x '.join(labels)}",
+            f"{persons.schema.name!r}, the first one {persons.schema.spelled(int(persons.cell[at]))}",
             where=place,
             remedy="mend the data, or use a schema that allows the combination",
         )

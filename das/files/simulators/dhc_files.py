@@ -7,7 +7,7 @@
                         a block that has neither units nor facilities
 ======================  ================================================================================================
 
-A household has the four classes of tenure in ``units.parquet`` alone, by block. The reader ``table`` reads all three.
+A household has the four classes of tenure in ``units.parquet`` alone, by block. :mod:`das.files.readers.linked` reads them.
 """
 
 from __future__ import annotations
@@ -20,18 +20,53 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import ArrayLike
 
+from das.engine.progress import SILENT, Progress
 from das.errors import InputError
 from das.files import atomic
+from das.files.readers.registry import read
+from das.files.simulators import dhc
 from das.files.simulators.census_2010 import writing
 from das.files.simulators.dhc import SimulatedDhc
-from das.files.simulators.people import Ints
+from das.files.simulators.people import Ints, generator
 from das.model.codes import encoded, text
 from das.model.dhc.households import DHCH
 from das.model.dhc.persons import DHCP
 from das.model.dhc.units import TENVACGQ
-from das.model.schema import Schema
+from das.model.histogram import Histogram
+from das.model.kinds import HOUSING
+from das.model.schema import H1, PL94, Schema
 
 NAMES = ("persons.parquet", "households.parquet", "units.parquet")
+#: Formats that tell which units are occupied, and the facilities of each block.
+READERS = ("pl94-2010", "pl94-2020")
+_OCCUPIED = H1.attributes[0].levels.index("occupied")
+
+
+def simulate(
+    paths: Sequence[Path], directory: Path | str, *, seed: int, reader: str = READERS[0], progress: Progress = SILENT
+) -> list[Path]:
+    """Read a redistricting extract, make up persons and households with its counts, and write the three files; returns their paths.
+
+    The files are a function of the input and the seed, and have the counts of the input exactly: they are as confidential as it is.
+    Raises :class:`InputError` for what the reader or :func:`das.files.simulators.dhc.simulate` refuses.
+    """
+    if reader not in READERS:
+        raise InputError(f"{reader!r} does not tell which units are occupied", where="simulate",
+                         remedy=f"give redistricting files of {' or '.join(READERS)}")  # fmt: skip
+    rng = generator(seed)
+    extract = read(reader, paths, PL94, progress=progress)
+    structures = extract.blocks.structures
+    assert structures is not None
+    people, homes = (
+        box.open("what is made up has these counts") for box in (extract.persons, extract.others[HOUSING.name])
+    )
+    occupied = np.zeros(len(extract.blocks), dtype=np.int64)
+    np.add.at(occupied, homes.block, np.where(homes.cell == _OCCUPIED, homes.count, 0))
+    persons = Histogram.of(len(occupied), PL94.cells, people.block, people.cell, people.count)
+    progress.stage("make up persons and households", None)
+    world = dhc.simulate(rng, persons, structures[:, 0], occupied, structures[:, 1:])
+    progress.stage("write", None)
+    return write(directory, world, extract.blocks.fields["Block"])
 
 
 def write(directory: Path | str, world: SimulatedDhc, blocks: ArrayLike) -> list[Path]:

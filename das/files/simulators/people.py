@@ -43,6 +43,9 @@ FACILITY_SIZE = np.array([0, 4.0, 0.5, 1.2, 0.6, 5.0, 2.5, 0.8])
 
 
 def generator(*key: int) -> np.random.Generator:
+    """``key`` begins with the seed. Raises :class:`InputError` for one below 0."""
+    if key[0] < 0:
+        raise InputError(f"seed {key[0]}", where="simulate", remedy="give a seed of 0 or more")
     return np.random.Generator(np.random.PCG64(np.random.SeedSequence(key)))
 
 
@@ -100,8 +103,6 @@ def state_sizes(seed: int, states: int, persons: int) -> list[tuple[State, int]]
             where="simulate",
             remedy=f"ask for at least {MINIMUM * states}, {MINIMUM} a state",
         )
-    if seed < 0:
-        raise InputError(f"seed {seed}", where="simulate", remedy="give a seed of 0 or more")
     rng = generator(seed, 0)
     drawn = np.argsort(rng.random(len(nation)), kind="stable")[:states]
     weight = skewed(rng, states, 0.3) / (1 + np.arange(states)) ** 0.7

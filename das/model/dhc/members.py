@@ -8,6 +8,7 @@ the file (2020), subject definitions; that of a generation is the one under whic
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 
@@ -15,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from das.errors import InputError
-from das.model.dhc.household_types import COUPLES, LARGEST, TYPES
-from das.model.dhc.households import DHCH, HHAGE
+from das.model.dhc.household_types import ATTRIBUTE, COUPLES, LARGEST, TYPES
+from das.model.dhc.households import DHCH, HHAGE, TENURE
 from das.model.dhc.persons import DHCP, RACE7, RELATIONSHIPS
 from das.model.frozen import Frozen
 
@@ -40,6 +41,7 @@ _RELATED = (
     *(x for generation in _GENERATIONS for x in generation),
 )
 _OLD = (60, 65, 75)  #: where the classes of ``elderly`` begin
+_HHAGE = [int(level.split("-")[0]) for level in HHAGE.levels]  #: where the classes of ``hhage`` begin
 _SMALL = 6  #: children are under it or not
 _FIELDS = (len(COUPLES), 2, 4, 4, 2, 2, LARGEST + 1)
 
@@ -74,17 +76,39 @@ def household_cells(people: LinkedPersons, tenure: Ints) -> Ints:
     homes, at = len(tenure), np.flatnonzero(np.isin(people.relgq, HEADS))
     if len(at) != homes or not np.array_equal(np.sort(people.household[at]), np.arange(homes)):
         raise InputError("a household must have one householder", where="households")
+    levels = household_levels(people, homes)
+    if (odd := levels[ATTRIBUTE] < 0).any():
+        raise InputError(
+            f"household {int(np.argmax(odd))} has members whom no type of household has", where="households"
+        )
+    return cells_of(levels, tenure)
+
+
+def cells_of(levels: Mapping[str, Ints], tenure: Ints) -> Ints:
+    """The cell of ``dhch`` with the levels that :func:`household_levels` found, and a tenure in three classes."""
+    every = {**levels, TENURE.name: tenure}
+    return np.ravel_multi_index(tuple(every[a.name] for a in DHCH.attributes), DHCH.shape).astype(np.int64)
+
+
+def household_levels(people: LinkedPersons, homes: int) -> dict[str, Ints]:
+    """Of households with one householder each, their levels in all attributes of ``dhch`` but tenure, ``(households,)``. The type is
+    -1 where the members are of none."""
+    at = np.flatnonzero(np.isin(people.relgq, HEADS))
     head = np.empty(homes, dtype=np.int64)
     head[people.household[at]] = at
-    hhage = np.searchsorted([int(level.split("-")[0]) for level in HHAGE.levels], people.age[head], side="right") - 1
-    race = np.asarray(RACE7.index)[people.cenrace[head]]
     elderly = sum(_any(people, people.age >= age, homes).astype(np.int64) for age in _OLD)
-    levels = (people.sex[head], hhage, people.hispanic[head], race, elderly, tenure, household_types(people, homes))
-    return np.ravel_multi_index(levels, DHCH.shape).astype(np.int64)
+    return {
+        "sex": people.sex[head],
+        "hhage": np.searchsorted(_HHAGE, people.age[head], side="right") - 1,
+        "hisp": people.hispanic[head],
+        "race": np.asarray(RACE7.index)[people.cenrace[head]],
+        "elderly": np.asarray(elderly),
+        ATTRIBUTE: _types(people, homes),
+    }
 
 
-def household_types(people: LinkedPersons, homes: int) -> Ints:
-    """The number in ``TYPES`` of each household, ``(homes,)``. Raises :class:`InputError` where it would be none of them."""
+def _types(people: LinkedPersons, homes: int) -> Ints:
+    """The number in ``TYPES`` of each household, ``(homes,)``, or -1."""
     relgq, minor = people.relgq, people.age < ADULT
     couple = np.full(homes, len(PARTNERS))
     for i, level in enumerate(PARTNERS):
@@ -96,12 +120,7 @@ def household_types(people: LinkedPersons, homes: int) -> Ints:
         couple, _any(people, np.isin(relgq, _RELATED), homes), _ranges(people, child & np.isin(relgq, OWN), homes),
         _ranges(people, child, homes), _any(people, minor, homes), generations >= 2, size,
     )  # fmt: skip
-    found = _numbers()[tuple(np.asarray(f, dtype=np.int64) for f in fields)]
-    if (found < 0).any():
-        raise InputError(
-            f"household {int(np.argmin(found))} has members whom no type of household has", where="households"
-        )
-    return found
+    return _numbers()[tuple(np.asarray(f, dtype=np.int64) for f in fields)]
 
 
 @cache

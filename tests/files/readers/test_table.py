@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from das.errors import InputError, SpecError, UserError
-from das.files.readers import table
+from das.files.readers import rows, table
 from das.files.readers.registry import read
 from das.model.codes import text as as_text
 from das.model.records import Extract
@@ -127,7 +127,7 @@ def test_batches_are_merged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     people = [(f"A{i % 50}", i % 2, i % 2, 1 + i % 2) for i in range(400)]
     (tmp_path / "t.csv").write_text(csv_of(people))
     monkeypatch.setattr(table, "MERGE", 3)
-    monkeypatch.setattr(table, "batches", lambda m, layout: _small(m, layout))
+    monkeypatch.setattr(rows, "batches", lambda m, layout: _small(m, layout))
     assert counted(reading(tmp_path / "t.csv")) == Counter(people)
 
 

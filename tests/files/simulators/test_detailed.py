@@ -233,4 +233,4 @@ def test_the_command_makes_folders_that_are_checked(tmp_path: Path, commands: Co
     code, _, err = run("detailed", "--out", out)
     assert (code, "is there already" in err) == (2, True)
     code, _, err = run("nation", "--out", tmp_path / "n", "--product", "persons")
-    assert (code, "--product and --parameters are of detailed groups, not of nation" in err) == (2, True)
+    assert (code, "--product: is of detailed, not of nation" in err) == (2, True)

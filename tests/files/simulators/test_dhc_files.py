@@ -8,10 +8,13 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from click.testing import CliRunner, Result
 
+from das.cli import main
 from das.errors import InputError
-from das.files.readers import table
-from das.files.simulators import dhc_files
+from das.files.readers import linked, table
+from das.files.readers.registry import read
+from das.files.simulators import census_2010, dhc_files, nation
 from das.files.simulators.dhc import SimulatedDhc, simulate
 from das.files.simulators.people import generator
 from das.model.codes import encoded
@@ -19,6 +22,7 @@ from das.model.dhc.households import DHCH
 from das.model.dhc.persons import DHCP
 from das.model.dhc.units import TENVACGQ
 from das.model.histogram import Histogram
+from das.model.records import Records
 from das.model.schema import PL94, Schema
 
 #: Out of order, as the reader does not have them; the last two blocks are empty land, and a vacant unit.
@@ -41,12 +45,12 @@ def test_the_reader_of_tables_finds_the_histograms(tmp_path: Path, world: Simula
     counted = {"dhcp": world.persons, "dhch": world.households, "tenvacgq": world.units}[schema.name]()
     columns = {"geography": {"Block": "block"}} | ({"count": "count"} if schema is TENVACGQ else {})
     extract = table.read([paths[schema.name]], schema, columns=columns)
-    read = extract.persons.open("a test")
+    found = extract.persons.open("a test")
     codes = extract.blocks.fields["Block"]
     assert len(codes) == (5 if schema is TENVACGQ else 3)
     given = encoded(CODES)
     where = np.array([int(np.flatnonzero(given == code)[0]) for code in codes])
-    assert Histogram.of(5, schema.cells, where[read.block], read.cell, read.count).same_as(counted)
+    assert Histogram.of(5, schema.cells, where[found.block], found.cell, found.count).same_as(counted)
 
 
 def test_persons_are_linked_to_their_household(tmp_path: Path, world: SimulatedDhc) -> None:
@@ -71,3 +75,97 @@ def test_other_blocks_are_refused_and_nothing_is_written(tmp_path: Path, world: 
     with pytest.raises(InputError, match="codes of 5 blocks"):
         dhc_files.write(tmp_path, world, codes)
     assert not list(tmp_path.iterdir())
+
+
+# --- from a redistricting extract --------------------------------------------------------------------------------
+
+
+def das(*words: object) -> Result:
+    return CliRunner().invoke(main, ["data", "simulate", *map(str, words), "--quiet"])
+
+
+@pytest.fixture(scope="module", params=["pl94-2010", "pl94-2020"])
+def given(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
+    """A format, and a folder of files in it."""
+    folder = tmp_path_factory.mktemp("given")
+    if request.param == "pl94-2010":
+        census_2010.write(folder, seed=3, states=2, persons=2500, sf1=True)
+    else:
+        nation.write(folder, seed=3, share=0.002, states=["RI"])
+    return request.param, folder
+
+
+def test_the_command_keeps_the_counts_of_its_input(given: tuple[str, Path], tmp_path: Path) -> None:
+    reader, folder = given
+    words = ("dhc", "--blocks", folder, "--reader", reader, "--out", tmp_path / "linked", "--seed", 1)
+    done = das(*words)
+    assert done.exit_code == 0, done.output
+    assert done.output.split() == [str(tmp_path / "linked" / name) for name in dhc_files.NAMES]
+    extract, made = read(reader, [folder], PL94), linked.read(tmp_path / "linked")
+    order = np.argsort(extract.blocks.fields["Block"])
+    assert np.array_equal(extract.blocks.fields["Block"][order], made.blocks)
+    back = np.argsort(order)
+
+    def of(records: Records, at: np.ndarray | None = None) -> Histogram:
+        block = records.block if at is None else at[records.block]
+        return Histogram.of(len(order), records.schema.cells, block, records.cell, records.count)
+
+    pl94 = of(extract.persons.open("a test"), back).answer(PL94.query("detailed"))
+    persons = of(made.persons.open("a test"))
+    assert np.array_equal(persons.answer(DHCP.query("hhgq8lev * votingage * hispanic * cenrace")), pl94)
+    h1 = of(extract.others["housing"].open("a test"), back).dense()
+    units = of(made.units.open("a test")).answer(TENVACGQ.query("unit_class"))
+    households = of(made.households.open("a test")).totals()
+    assert np.array_equal(units[:, 0], households)
+    assert np.array_equal(units[:, :2].sum(axis=1), h1.sum(axis=1))
+    could = np.minimum(h1[:, 1], persons.answer(DHCP.query("hhgq8lev"))[:, 0])
+    assert np.array_equal(households[h1[:, 1] > 0], could[h1[:, 1] > 0])
+
+
+def test_the_files_are_a_function_of_input_and_seed(given: tuple[str, Path], tmp_path: Path) -> None:
+    reader, folder = given
+    for name, seed in (("a", 1), ("b", 1), ("c", 2)):
+        assert (
+            das("dhc", "--blocks", folder, "--reader", reader, "--out", tmp_path / name, "--seed", seed).exit_code == 0
+        )
+    for name in dhc_files.NAMES:
+        a, b, c = ((tmp_path / run / name).read_bytes() for run in "abc")
+        assert a == b
+        assert a != c, name
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("dhc",), "--blocks: no redistricting file is given"),
+        (("dhc", "--blocks", "nowhere.zip"), "nowhere.zip: no such file"),
+        (("dhc", "--blocks", "empty"), "empty: holds no"),
+        (("dhc", "--blocks", "empty", "--persons", "12000"), "--persons: is of 2010, 1940, detailed, not of dhc"),
+        (("dhc", "--blocks", "empty", "--workers", "1"), "--workers: is of nation, detailed, not of dhc"),
+        (("2010", "--blocks", "empty"), "--blocks: is of dhc, not of 2010"),
+        (("1940", "--reader", "pl94-2020"), "--reader: is of dhc, not of 1940"),
+    ],
+)
+def test_what_the_command_refuses(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], said: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "empty").mkdir()
+    done = das(*words, "--out", "out", "--seed", 1)
+    assert (done.exit_code, said in done.stderr) == (2, True), done.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_negative_seed_and_a_file_in_the_way(given: tuple[str, Path], tmp_path: Path) -> None:
+    reader, folder = given
+    words = ("dhc", "--blocks", folder, "--reader", reader, "--out", tmp_path / "out")
+    done = das(*words, "--seed", "-1")
+    assert (done.exit_code, "seed -1" in done.stderr) == (2, True)
+    (tmp_path / "out").write_text("a file")
+    done = das(*words, "--seed", "1")
+    assert (done.exit_code, "cannot be written" in done.stderr) == (2, True), done.stderr
+
+
+def test_a_format_without_units_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="'ppmf' does not tell which units are occupied"):
+        dhc_files.simulate([tmp_path], tmp_path / "out", seed=1, reader="ppmf")

@@ -277,9 +277,9 @@ def test_the_command_writes_the_states_asked_for(tmp_path: Path, commands: Comma
     code, out, _ = run("nation", "--share", "0.001", "--states", "wy,DC")
     assert (code, out.split()) == (0, [str(tmp_path / "dc2020.pl.zip"), str(tmp_path / "wy2020.pl.zip")])
     for wrong, message in (
-        (("nation", "--persons", "5000"), "a nation has the persons of its states"),
-        (("nation", "--sf1"), "there is no SF1 for nation"),
-        (("2010", "--share", "0.5"), "--share and --workers are of the nation and of detailed groups, not of 2010"),
+        (("nation", "--persons", "5000"), "--persons: is of 2010, 1940, detailed, not of nation"),
+        (("nation", "--sf1"), "--sf1: is of 2010, not of nation"),
+        (("2010", "--share", "0.5"), "--share: is of nation, detailed, not of 2010"),
         (("2010", "--states", "RI"), "'RI' is no number of states"),
     ):
         code, _, err = run(*wrong)

@@ -1,0 +1,245 @@
+"""The rows of a table in CSV or Parquet, a batch at a time: the codes of their place, their cell and how many records they are.
+
+What the columns mean is said by :class:`das.model.columns.Columns`. Values are the labels of the schema's levels. Where a column without
+``codes`` holds none of the labels, its values are level numbers from 0. Which of the two is settled by the first batch; the rest
+must agree.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet
+from numpy.typing import NDArray
+
+from das.engine.progress import Progress
+from das.errors import InputError
+from das.files.readers.source import (
+    AGAIN,
+    DelimitedFormat,
+    Member,
+    batches,
+    mis_encoded,
+    not_in,
+    refuse_encoding,
+)
+from das.model.columns import Columns
+from das.model.schema import Attribute, Schema
+
+UTF_8 = "utf-8"
+CELL, COUNT, UNITS = "das:cell", "das:count", "das:units"  #: names that no level of a geography has
+NAME = "das:name:"  #: before a level: the column of its names
+MOST = 10**12  #: records, or units, of one row: what they add up to is a number of 64 bits still
+
+
+def rows(
+    used: Sequence[Member], meaning: Columns, schema: Schema, encoding: str, progress: Progress
+) -> Iterator[pa.Table]:
+    """A table for each batch, in order of the rows: a column for each place, named by its level, ``CELL`` and ``COUNT``, and where there
+    are such ``UNITS`` and names of places (``NAME`` and the level).
+
+    Raises :class:`InputError` with the first place of what is wrong; for values that are missing at the end, when all are counted.
+    """
+    absent = _Absent(meaning)
+    for member in used:
+        progress.stage(f"read {member.base}", None)
+        for before, batch in _batches(member, meaning, encoding):
+            yield _encode(batch, meaning, schema, absent.at(member, before))
+            progress.advance(len(batch))
+    absent.refuse()
+
+
+def place(member: Member, row: int) -> str:
+    """Where a row is, counted from 0: of Parquet by rows, of texts by lines, the first of which names the columns."""
+    return f"{member.name}, row {row + 1}" if _is_parquet(member) else f"{member.name}, line {row + 2}"
+
+
+def names(member: Member, encoding: str = UTF_8) -> list[str]:
+    """Those of the columns."""
+    if not _is_parquet(member):
+        return header(member, encoding)[1]
+    with _parquet(member) as file:
+        return list(file.schema_arrow.names)
+
+
+class _Absent:
+    """Where the reading is, and how many rows have had no value in a column that needs one: all of them are counted
+    before they are refused."""
+
+    def __init__(self, meaning: Columns) -> None:
+        self.meaning = meaning
+        self.rows, self.found = 0, dict.fromkeys(meaning.texts, 0)
+        self.first: dict[str, str] = {}
+
+    def at(self, member: Member, before: int) -> _Absent:
+        self.member, self.before = member, before
+        return self
+
+    def where(self, row: int) -> str:
+        return place(self.member, self.before + row)
+
+    def note(self, name: str, empty: pa.Array) -> None:
+        if number := pc.sum(empty).as_py() or 0:
+            self.first.setdefault(name, self.where(pc.index(empty, True).as_py()))
+            self.found[name] += number
+
+    def refuse(self) -> None:
+        """Raises :class:`InputError` where something is missing: how much of it, and the recipe."""
+        if not self.first:
+            return
+        said = "; ".join(f"{name} in {self.found[name]:,} of {self.rows:,} rows" for name in self.first)
+        places = [n for n in self.first if n in self.meaning.places.values()]
+        if places:
+            remedy = "a geographic code is needed in every row; give records of unknown place a place of their own"
+        elif not self.meaning.where:
+            remedy = "a value is needed in every row"
+        else:
+            name = next(a for a, column in self.meaning.attributes.items() if column in self.first)
+            remedy = (f'add a level such as "unknown" to {name} in the schema, and say {self.meaning.where}.missing = '
+                      f'{{ {name} = "unknown" }}')  # fmt: skip
+        raise InputError(f"values are missing: {said}", where=next(iter(self.first.values())), remedy=remedy)
+
+
+def _batches(member: Member, meaning: Columns, encoding: str) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """Batches with the number of rows before them."""
+    if _is_parquet(member):
+        yield from _of_parquet(member, meaning)
+        return
+    delimiter, given = header(member, encoding)
+    _check_names(given, meaning, member)
+    kinds: dict[str, pa.DataType | None] = dict.fromkeys(given)
+    kinds |= dict.fromkeys(meaning.texts, pa.string()) | dict.fromkeys(meaning.numbers, pa.int64())
+    before = 0
+    for batch in batches(member, DelimitedFormat(delimiter, kinds, skip=1, quotes=True, encoding=encoding)):
+        yield before, batch
+        before += len(batch)
+
+
+def header(member: Member, encoding: str) -> tuple[str, list[str]]:
+    """What separates the columns of a text, and their names."""
+    refuse_encoding(member, encoding)
+    try:
+        known = "utf-8-sig" if encoding == UTF_8 else encoding
+        with member.open() as stream, io.TextIOWrapper(stream, known, "replace") as text:
+            first = text.readline(1 << 20)
+    except UnicodeError as error:
+        raise not_in(member, encoding, error) from None
+    if "\ufffd" in first and encoding == UTF_8 and (fault := mis_encoded(member, encoding)):
+        raise fault
+    delimiter = max(",|\t;", key=first.count)
+    try:
+        return delimiter, next(csv.reader(io.StringIO(first), delimiter=delimiter), [])
+    except csv.Error as error:
+        raise InputError(f"its first line names no columns ({error})", where=member.name,
+                         remedy="the first line must hold the names of the columns") from None  # fmt: skip
+
+
+def _is_parquet(member: Member) -> bool:
+    return member.base.endswith(".parquet")
+
+
+@contextmanager
+def _parquet(member: Member) -> Iterator[pa.parquet.ParquetFile]:
+    with member.open() as stream:
+        whole = stream if member.inner is None and member.path.suffix == ".parquet" else io.BytesIO(stream.read())
+        try:
+            yield pa.parquet.ParquetFile(whole)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as e:
+            raise InputError(f"is not a Parquet file that can be read: {e}", where=member.name, remedy=AGAIN) from None
+
+
+def _of_parquet(member: Member, meaning: Columns) -> Iterator[tuple[int, pa.RecordBatch]]:
+    before = 0
+    wanted = [*meaning.texts, *meaning.numbers]
+    with _parquet(member) as file:
+        _check_names(file.schema_arrow.names, meaning, member)
+        for batch in file.iter_batches(columns=wanted):
+            texts = [pc.fill_null(pc.cast(batch.column(n), pa.string()), "") for n in meaning.texts]
+            for column in texts:
+                column.validate(full=True)  # bytes that are no UTF-8 are passed on as they are
+            numbers = [pc.cast(batch.column(n), pa.int64()) for n in meaning.numbers]
+            for name, column in zip(meaning.numbers, numbers, strict=True):
+                if column.null_count:
+                    missing = pc.index(pc.is_null(column), True).as_py()
+                    raise InputError(f"{name} is missing", where=place(member, before + missing))
+            yield before, pa.RecordBatch.from_arrays([*texts, *numbers], names=wanted)
+            before += len(batch)
+
+
+def _check_names(given: Sequence[str], meaning: Columns, member: Member) -> None:
+    if len(set(given)) != len(given):
+        raise InputError("two columns have the same name", where=f"{member.name}, line 1")
+    for name in [*meaning.texts, *meaning.numbers]:
+        if name not in given:
+            mend = f"say in [{meaning.where}] which is which" if meaning.where else "is it another table?"
+            raise InputError(
+                f"has no column {name!r}",
+                where=member.name,
+                remedy=f"its columns are {', '.join(map(repr, given[:30]))}; {mend}",
+            )
+
+
+def _encode(batch: pa.RecordBatch, meaning: Columns, schema: Schema, here: _Absent) -> pa.Table:
+    """Geographic codes, cells, counts and housing units of one batch."""
+    out: dict[str, pa.Array] = {}
+    above: pa.Array | None = None
+    here.rows += len(batch)
+    for level, name in meaning.places.items():
+        column = batch.column(name)
+        if level in meaning.geography:
+            here.note(name, pc.equal(pc.binary_length(column), 0))
+            if meaning.within_parent and above is not None:
+                column = pc.binary_join_element_wise(above, column, "-")
+            above = column
+        out[level] = column
+    out |= {NAME + level: batch.column(name) for level, name in meaning.names.items()}
+    cell = np.zeros(len(batch), dtype=np.int64)
+    for attribute in schema.attributes:
+        column = batch.column(meaning.attributes[attribute.name])
+        cell = cell * len(attribute.levels) + _levels(column, attribute, meaning, here)
+    out[CELL] = pa.array(cell)
+    out[COUNT] = batch.column(meaning.count) if meaning.count else pa.array(np.ones(len(batch), dtype=np.int64))
+    for key, source in ((COUNT, meaning.count), (UNITS, meaning.housing_units)):
+        if source is not None:
+            out[key] = batch.column(source)
+            _check(pc.greater_equal(out[key], 0), out[key], source, here, "it must not be negative")
+            _check(pc.less_equal(out[key], MOST), out[key], source, here, f"it must not be larger than {MOST:,}")
+    return pa.table(out)
+
+
+def _levels(column: pa.Array, attribute: Attribute, meaning: Columns, here: _Absent) -> NDArray[np.int64]:
+    """The level number of each value; 0 for now where it is missing and no level is said for that."""
+    encoded = column.dictionary_encode()
+    values = encoded.dictionary.to_pylist()
+    if attribute.name not in meaning.codes and any(values):
+        labels = {label: i for i, label in enumerate(attribute.levels)}
+        by_number = {str(i): i for i in labels.values()}
+        meaning.codes[attribute.name] = labels if any(v in labels for v in values) else by_number
+    codes = meaning.codes.get(attribute.name, {})
+    shown = ", ".join(list(codes)[:20])
+    name = meaning.attributes[attribute.name]
+    if "" not in codes and "" in values:
+        codes = codes | {"": meaning.missing.get(attribute.name, 0)}
+        if attribute.name not in meaning.missing:
+            here.note(name, pc.equal(column, ""))
+    number = np.array([codes.get(v, -1) for v in values], dtype=np.int64)[encoded.indices.to_numpy()]
+    _check(
+        pa.array(number >= 0),
+        column,
+        name,
+        here,
+        f"use {shown}" + (f", or map values in {meaning.where}.codes" if meaning.where else ""),
+    )
+    return number
+
+
+def _check(good: pa.Array, column: pa.Array, name: str, here: _Absent, remedy: str) -> None:
+    if not pc.all(good, min_count=0).as_py():
+        bad = pc.index(good, False).as_py()
+        raise InputError(f"{name} is {column[bad].as_py()!r}", where=here.where(bad), remedy=remedy)
