@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -32,3 +34,39 @@ def expand(h: Histogram, start: int = 0, stop: int | None = None) -> tuple[NDArr
         times[0] -= start - (end[first] - h.count[first])
     unit = np.searchsorted(h.indptr, np.arange(first, last + 1), side="right") - 1
     return np.repeat(unit, times), np.repeat(h.cell[first : last + 1], times)
+
+
+def slices(h: Histogram, records: int) -> Iterator[tuple[int, int]]:
+    """Units in order, as many as hold so many ``records`` together (or one unit that alone holds more)."""
+    end = np.cumsum(h.totals())
+    first = 0
+    while first < h.units:
+        before = int(end[first - 1]) if first else 0
+        last = max(first + 1, int(np.searchsorted(end, before + records, side="right")))
+        yield first, last
+        first = last
+
+
+def drawn(h: Histogram, number: NDArray[np.int64], seed: bytes, records: int = 1 << 20) -> Histogram:
+    """``number[u]`` of the records of each unit ``u``, drawn at random without replacement, every choice as likely as any other.
+
+    It depends on ``h``, ``number`` and ``seed`` alone: each record has a word of the raw stream of PCG64, in the order of
+    :func:`expand`, and those of the smallest words are drawn. NumPy promises that stream, and not what it makes of it. No
+    more than ``records`` are held at a time, or those of one unit.
+
+    >>> h = Histogram.of(2, 3, np.array([1, 0]), np.array([2, 1]), np.array([2, 1]))
+    >>> drawn(h, np.array([0, 1]), b"seed").totals()
+    array([0, 1])
+    >>> drawn(h, np.array([1, 2]), b"seed").same_as(h)
+    True
+    """
+    words = np.random.PCG64(int.from_bytes(seed, "big"))
+    parts = []
+    for first, last in slices(h, records):
+        unit, cell = expand(h.rows(first, last))
+        order = np.lexsort((words.random_raw(len(unit)), unit))
+        place = np.arange(len(unit)) - np.searchsorted(unit, unit)
+        chosen = order[place < number[first:last][unit]]
+        ones = np.ones(len(chosen), dtype=np.int64)
+        parts.append(Histogram.of(last - first, h.cells, unit[chosen], cell[chosen], ones))
+    return Histogram.concatenate(parts)

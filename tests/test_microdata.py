@@ -1,6 +1,7 @@
 # ruff: noqa: SIM300 (column names in capitals are not constants)
 """Microdata hold exactly the histogram: as arrays, and as files read back by the values of their columns."""
 
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -10,12 +11,13 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.stats import chisquare, multivariate_hypergeom
 
 import das.files.microdata.writing as microdata_file
 from das.errors import InputError
 from das.files.microdata.reading import read, read_frame
 from das.files.microdata.writing import write
-from das.microdata import expand
+from das.microdata import drawn, expand
 from das.model.codes import encoded, text
 from das.model.histogram import Histogram
 from das.model.kinds import HOUSING, PERSONS
@@ -379,3 +381,33 @@ def test_read_refuses_other_schemas_and_places(written, tmp_path):
     (tmp_path / "empty.csv").write_text("# only a remark\n")
     with pytest.raises(InputError, match="no header"):
         read_frame(tmp_path / "empty.csv")
+
+
+# --- records drawn at random -------------------------------------------------------------------------
+
+
+def test_what_is_drawn_does_not_depend_on_how_much_is_held_at_a_time() -> None:
+    rng = np.random.default_rng(2)
+    h = Histogram.of(40, 9, rng.integers(0, 40, 500), rng.integers(0, 9, 500), rng.integers(1, 5, 500))
+    number = rng.binomial(h.totals(), 0.4)
+    whole = drawn(h, number, b"a seed")
+    assert (whole.totals() == number).all()
+    assert (whole.dense() <= h.dense()).all()
+    for records in (1, 7, 200):
+        assert drawn(h, number, b"a seed", records).same_as(whole)
+    assert not drawn(h, number, b"another", 200).same_as(whole)
+
+
+def test_every_choice_is_as_likely_as_any_other() -> None:
+    """Two of one record of cell 0, one of cell 1 and two of cell 2, in 8,000 units: a multivariate hypergeometric law."""
+    n, count = 8_000, np.array([1, 1, 2])
+    h = Histogram.of(n, 3, np.repeat(np.arange(n), 3), np.tile([0, 1, 2], n), np.tile(count, n))
+    found = drawn(h, np.full(n, 2), b"x").dense()
+    law = multivariate_hypergeom(count, 2)
+    outcomes = [x for x in product(range(3), repeat=3) if sum(x) == 2 and law.pmf(x) > 0]
+    seen = [int((found == x).all(axis=1).sum()) for x in outcomes]
+    assert sum(seen) == n
+    expected = np.array([n * law.pmf(x) for x in outcomes])
+    assert chisquare(seen, expected).pvalue > 1e-6
+    equal = np.full(len(outcomes), n / len(outcomes))  # cells drawn in the place of records: it must be told from that
+    assert chisquare(seen, equal).pvalue < 1e-12

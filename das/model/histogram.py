@@ -116,7 +116,7 @@ class Histogram(Closed, Frozen):
 
     def sparse(self, query: Query) -> SparseAnswers:
         """The same, held sparse: costs the stored counts alone, a sort of them where the query adds cells up."""
-        at = self.unit * query.answers + query.index[self.cell]
+        at = self.unit * query.answers + query.at(self.cell)
         count = self.count
         if (at[1:] <= at[:-1]).any():
             order = np.argsort(at, kind="stable")

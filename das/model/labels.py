@@ -44,5 +44,14 @@ def level_words(level: str) -> str:
     >>> level_words("Block_Group"), level_words("US"), level_words("Census_US_Region")
     ('Block group', 'US', 'Census US region')
     """
-    first, *rest = level.split("_")
-    return " ".join([first, *(w.lower() if w.istitle() else w for w in rest)])
+    first, *rest = level.split("_", 1)
+    return " ".join([first, *map(level_inside, rest)])
+
+
+def level_inside(level: str) -> str:
+    """The same within a sentence.
+
+    >>> level_inside("Block_Group"), level_inside("US")
+    ('block group', 'US')
+    """
+    return " ".join(w.lower() if w.istitle() else w for w in level.split("_"))

@@ -27,6 +27,9 @@ class CodedColumn(Frozen):
     ``decodes`` names the attribute that the column carries: ``levels[i]`` is the level that code ``i``
     means (-1 where a record is of no cell of the schema). A column without it follows from the others, and ``labels``
     say what its codes mean.
+
+    In a file of records of several schemas, whose cells follow each other, it has ``parts``: the first cell of each, and
+    its own column; ``index`` is then which of ``values`` each code of the parts is, one part after the other.
     """
 
     name: str
@@ -36,6 +39,7 @@ class CodedColumn(Frozen):
     levels: tuple[int, ...] = ()
     labels: tuple[str, ...] = ()
     by: tuple[tuple[int, int], ...] = ()
+    parts: tuple[tuple[int, CodedColumn], ...] = ()
 
     @staticmethod
     def of(name: str, schema: Schema, attribute: str, codes: tuple[str, ...]) -> CodedColumn:
@@ -53,11 +57,44 @@ class CodedColumn(Frozen):
         index = np.array([known[x] for x in code.ravel().tolist()], dtype=np.int64).reshape(code.shape)
         return CodedColumn(name, tuple(says), index, labels=tuple(says.values()), by=schema.steps(by))
 
+    @staticmethod
+    def constant(name: str, value: str, label: str) -> CodedColumn:
+        """With one code for all cells."""
+        return CodedColumn(name, (value,), np.zeros(1, dtype=np.int64), labels=(label,), by=((1, 1),))
+
+    @staticmethod
+    def joined(parts: Sequence[tuple[int, CodedColumn]], says: Mapping[str, str]) -> CodedColumn:
+        """One of several, with the first cell of each; ``says`` has what each code means. Raises ``KeyError`` for a code that
+        it does not have."""
+        known = {value: i for i, value in enumerate(says)}
+        index = np.array([known[x] for _, c in parts for x in c.values], dtype=np.int64)
+        return CodedColumn(parts[0][1].name, tuple(says), index, labels=tuple(says.values()), parts=tuple(parts))
+
+    def meaning(self, schema: Schema) -> dict[str, str]:
+        """What each of its codes means."""
+        if self.decodes is None:
+            return dict(zip(self.values, self.labels, strict=True))
+        labels = schema.attribute(self.decodes).labels
+        said = (labels[i] if i >= 0 else "of no cell of the schema" for i in self.levels)
+        return dict(zip(self.values, said, strict=True))
+
     def of_cells(self, cell: NDArray[np.int64]) -> NDArray[np.int64]:
         """Which code each of some cells has, in the shape of ``cell``."""
+        if self.parts:
+            return self._of_parts(cell)
         if not self.by:
             return self.index[cell]
         return self.index[tuple(cell // step % levels for step, levels in self.by)]
+
+    def _of_parts(self, cell: NDArray[np.int64]) -> NDArray[np.int64]:
+        out = np.empty_like(cell)
+        part = np.searchsorted([first for first, _ in self.parts], cell, side="right") - 1
+        before = 0
+        for i, (first, column) in enumerate(self.parts):
+            here = part == i
+            out[here] = self.index[before + column.of_cells(cell[here] - first)]
+            before += len(column.values)
+        return out
 
 
 @dataclass(frozen=True, eq=False)

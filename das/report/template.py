@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cache
 
 import jinja2
 
 from das.model.kinds import kind_of
-from das.model.labels import level_words
+from das.model.labels import level_inside, level_words
 from das.model.not_private import WARNING, WITHOUT
 from das.report.facts import Epsilon
 
 
-def environment() -> jinja2.Environment:
-    """All text that a template is given is escaped, unless it is ``Markup``; a name that it lacks is an error."""
+@cache
+def environment(**more: Callable[..., object]) -> jinja2.Environment:
+    """All text that a template is given is escaped, unless it is ``Markup``; a name that it lacks is an error. ``more`` are filters
+    beside ours. There is one environment in a process, so that each template is compiled once."""
     out = jinja2.Environment(
         loader=jinja2.PackageLoader("das.report", ""),
         autoescape=True,
@@ -23,10 +26,8 @@ def environment() -> jinja2.Environment:
         lstrip_blocks=True,
     )
     filters = (figure, upward, whole, signed, clock, by_delta)
-    out.filters |= {f.__name__: f for f in filters} | {
-        "words": level_words,
-        "called": lambda name: kind_of(name).records,
-    }
+    out.filters |= {f.__name__: f for f in filters} | more
+    out.filters |= {"words": level_words, "inside": level_inside, "called": lambda name: kind_of(name).records}
     out.globals |= {"warning": WARNING, "without": WITHOUT}
     return out
 

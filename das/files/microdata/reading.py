@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice, takewhile
 from math import prod
 from pathlib import Path
@@ -22,7 +22,7 @@ from das.files.parquet import DAMAGE
 from das.model.codes import Codes, encoded, of_characters
 from das.model.histogram import Histogram
 from das.model.kinds import PERSONS
-from das.model.microdata_form import SERIAL, CodedColumn
+from das.model.microdata_form import SERIAL, CodedColumn, MicrodataForm
 from das.model.not_private import CELL, COLUMN, WARNING
 from das.model.schema import Schema
 from das.model.universe import Universe
@@ -46,8 +46,27 @@ def read(directory: Path, universe: Universe, codes: Codes, part: MicrodataPart 
             columns of one record that contradict each other, a block that is not among ``codes``, or
             another number of records than was written.
     """
+    form, schema = universe.microdata, universe.schema
+
+    def cells(batch: pa.RecordBatch, where: str) -> NDArray[np.int64]:
+        return cells_of(batch, form.columns, schema, where)
+
+    return read_form(directory, form, codes, schema.cells, cells, f"schema {schema.name!r}", part)
+
+
+def read_form(
+    directory: Path,
+    form: MicrodataForm,
+    codes: Codes,
+    cells: int,
+    cells_in: Callable[[pa.RecordBatch, str], NDArray[np.int64]],
+    called: str,
+    part: MicrodataPart | None = None,
+) -> Histogram:
+    """The same of records that are no universe of their own: ``cells_in`` says which of ``cells`` cells each of a batch is, those
+    that it puts past the last are passed over; ``called`` is whose columns they have."""
     parts = _parts(directory)
-    schema, plan = universe.schema, _plan(parts[0], universe, codes)
+    plan = _plan(parts[0], form, codes, called)
     places = _Units(plan, codes)
     first = 0 if part is None else part.first
     keys, counts, records, stated = [], [], first, set()
@@ -55,11 +74,11 @@ def read(directory: Path, universe: Universe, codes: Codes, part: MicrodataPart 
         for batch in _batches(path, plan):
             stated.add((batch.schema.metadata or {}).get(RECORDS.encode()))
             where = f"{path}, records from number {records} of the folder"
-            cell = _cells(batch, plan, schema, where)
+            cell = cells_in(batch, where)
             unit = places.of(batch, where)
             if SERIAL in plan.order and not _runs_on(batch.column(SERIAL), records):
                 raise InputError(f"{SERIAL} does not run on here: a part is missing or out of order", where=where)
-            key, count = np.unique((unit * schema.cells + cell)[cell < schema.cells], return_counts=True)
+            key, count = np.unique((unit * cells + cell)[cell < cells], return_counts=True)
             keys.append(key)
             counts.append(count)
             records += batch.num_rows
@@ -67,7 +86,7 @@ def read(directory: Path, universe: Universe, codes: Codes, part: MicrodataPart 
         raise InputError(f"{records} records are here, another number was written", where=directory)
     key = np.concatenate([*keys, np.zeros(0, dtype=np.int64)]).astype(np.int64)
     count = np.concatenate([*counts, np.zeros(0, dtype=np.int64)]).astype(np.int64)
-    return Histogram.of(len(codes), schema.cells, key // schema.cells, key % schema.cells, count)
+    return Histogram.of(len(codes), cells, key // cells, key % cells, count)
 
 
 def read_frame(path: Path | str) -> pd.DataFrame:
@@ -135,23 +154,23 @@ def _batches(path: Path, plan: MicrodataLayout | None) -> Iterator[pa.RecordBatc
         raise InputError(f"not readable as Parquet ({e})", where=path, remedy="write the microdata again") from None
 
 
-def _plan(path: Path, universe: Universe, codes: Codes) -> MicrodataLayout:
-    """The layout of the universe, which the first part must have."""
+def _plan(path: Path, form: MicrodataForm, codes: Codes, called: str) -> MicrodataLayout:
+    """The layout of the form, which the first part must have."""
     try:
         names = tuple(pq.read_schema(path).names)
     except DAMAGE as e:
         raise InputError(f"not readable as Parquet ({e})", where=path, remedy="write the microdata again") from None
-    plan = layout(universe.microdata, codes, "")
+    plan = layout(form, codes, "")
     if plan.order != names:
         raise InputError(
-            f"its columns are {', '.join(names)}; schema {universe.schema.name!r} has {', '.join(plan.order)}",
+            f"its columns are {', '.join(names)}; {called} has {', '.join(plan.order)}",
             where=path,
             remedy="name the schema that the microdata were written with",
         )
     return plan
 
 
-def _codes(batch: pa.RecordBatch, name: str, where: str) -> tuple[list[str], NDArray[np.int64]]:
+def coded(batch: pa.RecordBatch, name: str, where: str) -> tuple[list[str], NDArray[np.int64]]:
     """A coded column as its distinct values and the place of each row's value among them."""
     column = batch.column(name)
     if column.null_count:
@@ -163,23 +182,23 @@ def _codes(batch: pa.RecordBatch, name: str, where: str) -> tuple[list[str], NDA
     return column.dictionary.to_pylist(), column.indices.to_numpy(zero_copy_only=False).astype(np.int64)
 
 
-def _cells(batch: pa.RecordBatch, plan: MicrodataLayout, schema: Schema, where: str) -> NDArray[np.int64]:
+def cells_of(batch: pa.RecordBatch, columns: Sequence[CodedColumn], schema: Schema, where: str) -> NDArray[np.int64]:
     """The cell of each record; one past the last for a record of none (a facility)."""
     levels: dict[str, NDArray[np.int64]] = {}
     outside = np.zeros(batch.num_rows, dtype=bool)
-    entries = {c.name: _entries(batch, c, where) for c in plan.columns}
-    for c in plan.columns:
+    entries = {c.name: _entries(batch, c, where) for c in columns}
+    for c in columns:
         if c.decodes:
             level = np.asarray(c.levels)[entries[c.name]]
             outside |= level < 0
             levels[c.decodes] = np.maximum(level, 0)
     for a in schema.attributes:
         if a.name not in levels:
-            levels[a.name] = _jointly(a.name, plan, schema, levels, entries, where)
+            levels[a.name] = _jointly(a.name, columns, schema, levels, entries, where)
     axes = [levels[a.name] for a in schema.attributes]
     cell = np.ravel_multi_index(axes, schema.shape).astype(np.int64)
     cell[outside] = schema.cells
-    for c in plan.columns:
+    for c in columns:
         wrong = np.flatnonzero(c.of_cells(cell) != entries[c.name])
         if len(wrong):
             raise InputError(
@@ -192,7 +211,7 @@ def _cells(batch: pa.RecordBatch, plan: MicrodataLayout, schema: Schema, where: 
 
 def _jointly(
     attribute: str,
-    plan: MicrodataLayout,
+    every: Sequence[CodedColumn],
     schema: Schema,
     known: Mapping[str, NDArray[np.int64]],
     entries: Mapping[str, NDArray[np.int64]],
@@ -201,7 +220,7 @@ def _jointly(
     """The level of an attribute that no column carries, of each record: from the columns that follow from it, and perhaps
     from attributes that are ``known``. Their codes together tell its levels apart."""
     own, of = schema.steps((attribute,))[0], dict(zip(schema.steps(list(known)), known, strict=True))
-    columns = [c for c in plan.columns if own in c.by and all(by in of for by in c.by if by != own)]
+    columns = [c for c in every if own in c.by and all(by in of for by in c.by if by != own)]
     beside = sorted({by for c in columns for by in c.by if by != own}, reverse=True)
     shape = [levels for _, levels in (*beside, own)]
     key = np.arange(prod(shape[:-1])).reshape(*shape[:-1], 1)
@@ -222,7 +241,7 @@ def _jointly(
 
 def _entries(batch: pa.RecordBatch, column: CodedColumn, where: str) -> NDArray[np.int64]:
     """Which of the layout's codes each record has in ``column``."""
-    values, index = _codes(batch, column.name, where)
+    values, index = coded(batch, column.name, where)
     known = {v: i for i, v in enumerate(column.values)}
     entry = np.array([known.get(v, -1) for v in values], dtype=np.int64)
     rows = entry[index]
@@ -253,11 +272,11 @@ class _Units:
 
     def of(self, batch: pa.RecordBatch, where: str) -> NDArray[np.int64]:
         if self.plan.width == 0:
-            values, index = _codes(batch, self.plan.geography[0][0], where)
+            values, index = coded(batch, self.plan.geography[0][0], where)
             return self._find(encoded(values), values, where)[index]
         key = np.zeros(batch.num_rows, dtype=np.int64)
         for name, width in self.plan.geography:
-            values, index = _codes(batch, name, where)
+            values, index = coded(batch, name, where)
             if bad := [v for v in values if not (len(v) == width and v.isascii() and v.isdigit())]:
                 raise InputError(f"{name} is {bad[0]!r}, not {width} digits", where=where)
             key = key * 10**width + np.array(values, dtype=np.int64)[index]

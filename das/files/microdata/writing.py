@@ -25,10 +25,10 @@ from das.errors import InputError
 from das.files import atomic
 from das.files import codes as texts
 from das.files.microdata.layout import MicrodataLayout, layout, tails
-from das.microdata import expand
+from das.microdata import expand, slices
 from das.model.codes import Codes, of_characters
 from das.model.histogram import Histogram
-from das.model.microdata_form import SERIAL
+from das.model.microdata_form import SERIAL, MicrodataForm
 from das.model.not_private import CELL, COLUMN, WARNING
 from das.model.universe import Universe
 
@@ -74,9 +74,24 @@ def write(
             f"of schema {schema.name!r}",
             where=directory,
         )
-    plan = layout(universe.microdata, codes, build)
     if structures is not None and universe.microdata.facilities:
         h = _with_facilities(h, structures)
+    return write_form(directory, h, codes, universe.microdata, build=build, csv=csv, private=private, batch=batch)
+
+
+def write_form(
+    directory: Path,
+    h: Histogram,
+    codes: Codes,
+    form: MicrodataForm,
+    *,
+    build: str = "das",
+    csv: bool = False,
+    private: bool = True,
+    batch: int = BATCH,
+) -> list[Path]:
+    """The same of records that are no universe of their own: ``form`` says what each cell of ``h`` is. Raises as :func:`write`."""
+    plan = layout(form, codes, build)
     _check_serial(records := int(h.count.sum()), plan, directory)
     tables = _tables(h, plan, _Places(plan, codes), batch)
     text = directory.with_name(f"{directory.name}.csv") if csv else None
@@ -224,7 +239,7 @@ def _tables(
 ) -> Iterator[pa.Table]:
     """The rows, ``batch`` at most at a time; one empty table if there are none."""
     serial = first_serial
-    for first, last in _slices(h, batch):
+    for first, last in slices(h, batch):
         part = h.rows(first, last)
         for start in range(0, int(part.count.sum()), batch):
             unit, cell = expand(part, start, start + batch)
@@ -233,17 +248,6 @@ def _tables(
     if serial == first_serial:
         none = np.zeros(0, dtype=np.int64)
         yield _table(none, none, serial, plan, places)
-
-
-def _slices(h: Histogram, batch: int) -> Iterator[tuple[int, int]]:
-    """Units in order, as many as hold ``batch`` records together (or one unit that alone holds more)."""
-    end = np.cumsum(h.totals())
-    first = 0
-    while first < h.units:
-        before = int(end[first - 1]) if first else 0
-        last = max(first + 1, int(np.searchsorted(end, before + batch, side="right")))
-        yield first, last
-        first = last
 
 
 def _table(

@@ -1,0 +1,161 @@
+"""``release/report.html`` of the DHC: who lives where and how, at a glance; what is guaranteed, how sure the estimation was, and what to
+be careful about.
+
+A function of published values alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from markupsafe import Markup
+from numpy.typing import NDArray
+
+from das.model.frozen import Frozen
+from das.model.solution import Certificate, Certificates
+from das.report.facts import Facts
+from das.report.template import environment
+
+Ints = NDArray[np.int64]
+#: Units with a line in figures, with a pyramid of their own, and in the table, the largest first.
+LINES, PYRAMIDS, LISTED = 8, 8, 120
+
+
+@dataclass(frozen=True, eq=False)
+class PlaceProfiles(Frozen):
+    """What the page shows of some units, the root first and then those of a ``level``, the largest first.
+
+    ``ages`` are persons by sex (male first) and year of age, ``(units, 2, ages)``; ``away`` those of them in group quarters,
+    ``(units,)``; ``tenure`` and ``types`` households, ``(units, classes)``, by classes that have ``*_labels``; ``vacant`` units and
+    ``facilities`` of group quarters, ``(units,)``."""
+
+    level: str
+    names: tuple[str, ...]
+    ages: Ints
+    away: Ints
+    tenure: Ints
+    tenure_labels: tuple[str, ...]
+    types: Ints
+    type_labels: tuple[str, ...]
+    vacant: Ints
+    facilities: Ints
+
+    @property
+    def persons(self) -> Ints:
+        return self.ages.sum(axis=(1, 2))
+
+    @property
+    def households(self) -> Ints:
+        return self.tenure.sum(axis=1)
+
+    def first(self, units: int) -> PlaceProfiles:
+        """The root and so many units."""
+        n = units + 1
+        return PlaceProfiles(self.level, self.names[:n], self.ages[:n], self.away[:n], self.tenure[:n], self.tenure_labels,
+                             self.types[:n], self.type_labels, self.vacant[:n], self.facilities[:n])  # fmt: skip
+
+
+def median_age(by_age: Ints) -> float | None:
+    """Of persons by year of age ``(ages,)``, the ages of a year spread evenly over it: half are younger. Of nobody, none.
+
+    >>> median_age(np.array([0, 2, 2])), median_age(np.array([0, 0, 4])), median_age(np.zeros(3, dtype=int))
+    (2.0, 2.5, None)
+    """
+    total = int(by_age.sum())
+    if not total:
+        return None
+    upto = np.cumsum(by_age)
+    year = int(np.searchsorted(2 * upto, total))
+    return float(year + (total / 2 - (upto[year] - by_age[year])) / by_age[year])
+
+
+@dataclass(frozen=True)
+class PlaceLine:
+    """A unit in the table; shares are of 1, and there is none of nothing."""
+
+    name: str
+    persons: int
+    median: float | None
+    young: float | None
+    old: float | None
+    away: int
+    households: int
+    size: float | None
+    owned: float | None
+    alone: float | None
+    units: int
+    vacant: float | None
+
+
+def lines(p: PlaceProfiles) -> list[PlaceLine]:
+    """One for each unit. The first two classes of tenure are the owners; the last type but one lives alone."""
+    by_age = p.ages.sum(axis=1)
+    out = []
+    for i, name in enumerate(p.names):
+        persons, homes, units = int(p.persons[i]), int(p.households[i]), int(p.households[i] + p.vacant[i])
+        out.append(PlaceLine(
+            name, persons, median_age(by_age[i]), _share(by_age[i, :18].sum(), persons), _share(by_age[i, 65:].sum(), persons),
+            int(p.away[i]), homes, _share(persons - p.away[i], homes), _share(p.tenure[i, :2].sum(), homes),
+            _share(p.types[i, -2], homes), units, _share(p.vacant[i], units),
+        ))  # fmt: skip
+    return out
+
+
+def _share(part: int | np.integer, of: int) -> float | None:
+    return float(part) / of if of else None
+
+
+@dataclass(frozen=True)
+class OddUnits:
+    """How many units of the lowest level are published as what is hardly so, ``of`` those that could be: in words."""
+
+    says: str
+    units: int
+    of: int
+
+    @property
+    def percent(self) -> float:
+        return 100 * self.units / self.of if self.of else 0.0
+
+
+@dataclass(frozen=True)
+class NoiseMargins:
+    """What was asked of which ``records``, in words, how many ``answers`` it has, and of each level the margin at 95 % of the noise of one."""
+
+    records: str
+    says: str
+    answers: int
+    margins: tuple[int, ...]
+
+
+def dhc_html(
+    facts: Facts, levels: Sequence[tuple[str, int]], places: PlaceProfiles, odd: Sequence[OddUnits], *,
+    certificates: Mapping[str, Mapping[str, Certificates]], householders: int, says: Sequence[str] = (), privacy_page: bool = False,
+    noise: Sequence[NoiseMargins] = (),
+) -> str:  # fmt: skip
+    """``levels`` with their numbers of units; ``certificates`` by universe and level; ``householders`` of the root, as persons have
+    them; ``says`` what a reader of the privacy statement must know. The same arguments give the same page."""
+    from das.report import dhc_figures  # matplotlib is loaded where something is drawn, and not by every command
+
+    listed = lines(places.first(LISTED))
+    some = places.first(LINES)
+    return environment().get_template("dhc.html").render(
+        confidential=False, private=facts["private"], facts=facts, levels=levels, says=says, privacy_page=privacy_page, noise=noise,
+        root=listed[0], listed=listed, left_out=len(places.names) - len(listed), level=places.level, facilities=int(places.facilities[0]),
+        pyramid=Markup(dhc_figures.pyramid(places)),
+        pyramids=Markup(dhc_figures.pyramids(places.first(PYRAMIDS))) if len(places.names) > 1 else "",
+        tenure=Markup(dhc_figures.shares(some.names, some.tenure, some.tenure_labels, "Tenure", "tenure")),
+        types=Markup(dhc_figures.shares(some.names, some.types, some.type_labels, "Household types", "types")),
+        drawn=len(some.names) - 1, pyramids_drawn=min(PYRAMIDS, len(places.names) - 1), odd=odd, householders=householders,
+        worst={universe: worst(of.values()) for universe, of in certificates.items()}, certificates=certificates,
+    )  # fmt: skip
+
+
+def worst(of: Iterable[Certificates]) -> Certificate:
+    """Of some levels together: the worst estimation, with how many roundings were widened."""
+    out = Certificates()
+    for c in of:
+        out = out.merge(c)
+    return replace(out.estimation, widened=out.rounding.widened)
