@@ -25,8 +25,9 @@ Flags = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class _Lowest(Closed):
-    """What is counted of each lowest unit; ``None`` where the run does not say."""
+class LowestCounts(Closed):
+    """What is counted of each lowest unit, ``(units,)``: all persons, those of 18 and over, those in households; occupied housing
+    units and all of them. ``None`` where the run does not say."""
 
     persons: Ints
     adults: Ints | None
@@ -40,12 +41,18 @@ def impossible(
 ) -> list[ImpossibleRow]:
     """Rows of ``impossible.csv``, for the lowest level; by universe, persons first. Conditions that their schemas do
     not speak of are left out."""
-    true, out = _counted(truth, universes), _counted(published, universes)
+    return of_counts(_counted(truth, universes), _counted(published, universes), level)
+
+
+def of_counts(true: LowestCounts, out: LowestCounts, level: str) -> list[ImpossibleRow]:
+    """The same of what is counted already, in the truth and as published."""
     before, after = _conditions(true, true), _conditions(out, true)
-    return [
-        ImpossibleRow(name, level, *(int(np.count_nonzero(x)) for x in (of, of & met, of_out, of_out & met_out)))
-        for (name, (of, met)), (of_out, met_out) in zip(before.items(), after.values(), strict=True)
-    ]
+    return [row_of(name, level, *before[name], *after[name]) for name in before]
+
+
+def row_of(name: str, level: str, of: Flags, met: Flags, of_out: Flags, met_out: Flags) -> ImpossibleRow:
+    """Of a condition: which units are in its universe and which meet it, in the truth and as published."""
+    return ImpossibleRow(name, level, *(int(np.count_nonzero(x)) for x in (of, of & met, of_out, of_out & met_out)))
 
 
 def merged(rows: Iterable[ImpossibleRow]) -> list[ImpossibleRow]:
@@ -57,7 +64,7 @@ def merged(rows: Iterable[ImpossibleRow]) -> list[ImpossibleRow]:
     return out
 
 
-def _counted(histograms: Mapping[str, Histogram], universes: Sequence[Universe]) -> _Lowest:
+def _counted(histograms: Mapping[str, Histogram], universes: Sequence[Universe]) -> LowestCounts:
     h, schema = histograms[universes[0].name], universes[0].schema
     names = [a.name for a in schema.attributes]
     adults = h.answer(schema.query("votingage"))[:, 1] if "votingage" in names else None
@@ -67,10 +74,10 @@ def _counted(histograms: Mapping[str, Histogram], universes: Sequence[Universe])
         if u.kind.dwellings:
             homes = histograms[u.name]
             housing, occupied = homes.totals(), homes.answer(u.schema.query("h1"))[:, 1]
-    return _Lowest(h.totals(), adults, household, occupied, housing)
+    return LowestCounts(h.totals(), adults, household, occupied, housing)
 
 
-def _conditions(x: _Lowest, true: _Lowest) -> dict[str, tuple[Flags, Flags]]:
+def _conditions(x: LowestCounts, true: LowestCounts) -> dict[str, tuple[Flags, Flags]]:
     """Of each condition, which units are in its universe, and which meet it."""
     found: dict[str, tuple[Flags, Flags]] = {}
     if x.adults is not None:

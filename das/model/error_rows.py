@@ -112,6 +112,27 @@ class ImpossibleRow(Closed):
 
 
 @dataclass(frozen=True, repr=False)
+class FigureRow(Closed):
+    """Errors of one line of a figure of the demographic file over the ``n`` units of a level: a line of ``figures.csv``.
+
+    ``mae``, ``rmse``, ``mape`` (in percent) are the Bureau's measures, ``bias`` is the mean of published minus true. Beside them is
+    what the Bureau found of its own run over ``official_n`` units, where it says so.
+    """
+
+    level: str
+    figure: str
+    label: str
+    n: int
+    mae: float
+    rmse: float
+    bias: float
+    mape: float
+    official_n: int | None = None
+    official_mae: float | None = None
+    official_rmse: float | None = None
+
+
+@dataclass(frozen=True, repr=False)
 class Comparison(Closed):
     """Noisy measurements beside published counts, of one query, level and class of the true count.
 

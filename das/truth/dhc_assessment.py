@@ -1,0 +1,56 @@
+"""A run of the demographic file held against the truth: everything under ``confidential/evaluation/``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from das.evaluate.dhc import PublishedCounts, TrueCounts, figures, query_errors
+from das.evaluate.dhc_impossible import dhc_impossible
+from das.files import rows_csv
+from das.files.run import errors_csv
+from das.files.run.run_directory import RunDirectory
+from das.model.budget import Plan
+from das.model.closed import Closed, ClosedRows
+from das.model.dhc.figures import SCHEMAS
+from das.model.error_rows import ErrorRow, FigureRow, ImpossibleRow
+from das.model.measured_spine import MeasuredSpine
+from das.truth.assessment import over_tree
+
+#: In ``confidential/evaluation/``.
+FIGURES, IMPOSSIBLE = "figures.csv", "impossible.csv"
+
+
+@dataclass(frozen=True, repr=False)
+class DhcErrors(Closed):
+    """What was found: figures, results that cannot be, and errors of measured queries by universe."""
+
+    figures: Sequence[FigureRow]
+    odd: Sequence[ImpossibleRow]
+    queries: Mapping[str, Sequence[ErrorRow]]
+
+
+def found(
+    truth: TrueCounts,
+    published: PublishedCounts,
+    levels: Sequence[str],
+    measured: Mapping[str, tuple[MeasuredSpine, Plan]],
+) -> DhcErrors:
+    """``truth`` and ``published`` by universe (``persons``, ``units``, ``households``) and level of the published spine, of which these
+    are the ``levels``, root first; ``measured``: by universe the tree that it was measured over, and how."""
+    queries = {}
+    for name, (tree, plan) in measured.items():
+        true, out = over_tree(tree, truth[name], published[name])
+        queries[name] = ClosedRows(query_errors(true, out, tree, SCHEMAS[name], plan))
+    return DhcErrors(
+        ClosedRows(figures(truth, published, levels)), ClosedRows(dhc_impossible(truth, published, levels)), queries
+    )
+
+
+def write(errors: DhcErrors, directory: RunDirectory, private: bool) -> None:
+    """``figures.csv``, ``impossible.csv``, and ``errors.csv`` (of other universes ``errors-<name>.csv``)."""
+    folder = directory.errors.parent
+    rows_csv.write_rows(folder / FIGURES, FigureRow, errors.figures, private=private)
+    rows_csv.write_rows(folder / IMPOSSIBLE, ImpossibleRow, errors.odd, private=private)
+    for name, rows in errors.queries.items():
+        errors_csv.write(directory.errors_of(name), rows, private=private)
