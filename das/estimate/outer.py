@@ -34,6 +34,7 @@ from numpy.typing import NDArray
 
 from das.engine import InProcess, Progress, Silent, in_order
 from das.estimate.tied import Tied
+from das.estimate.upward import Upward
 from das.model.frozen import Frozen
 from das.model.histogram import Histogram
 from das.model.query import Query
@@ -56,7 +57,7 @@ _WEAK = 1e-2  # weight of what is taken for granted where nothing was measured, 
 
 
 def refined(
-    source: SparseSource,
+    source: SparseSource | Upward,
     spine: Spine,
     schema: Schema,
     outer: Sequence[OuterPass],
@@ -149,7 +150,7 @@ class OuterStep(Frozen):
     """One pass at one level: ``last`` is the query that was frozen before, of whose answers (by kind) the units have ``known``; of the parents
     the cells (by kind) are ``above``."""
 
-    source: SparseSource
+    source: SparseSource | Upward
     spine: Spine
     schema: Schema
     level: str
