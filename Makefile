@@ -15,7 +15,7 @@ RUN_OUT := $(if $(OUT),--out $(OUT))
 STAMP := $(shell date +%Y%m%d-%H%M%S)
 RHOS ?= 1/10,1/2,293764/114921,10,50
 
-.PHONY: 2010 1940 detailed sweep compare test coverage lint bench reference docs docs-links notebooks dist environment clean
+.PHONY: 2010 1940 detailed dhc sweep compare test coverage lint bench reference docs docs-links notebooks dist environment clean
 
 2010: $(VENV)/.installed
 	$(DAS) run configs/pl94-2010.toml $(OPTIONS) $(BUDGET) $(RUN_OUT)
@@ -32,6 +32,13 @@ ifeq ($(DATA),)
 else
 	$(DAS) detailed run $(or $(PARAMETERS),$(error DATA is given: give PARAMETERS, too)) $(DATA) --out $(DETAILED) --workers $(WORKERS)
 endif
+
+# The demographic file on a redistricting release; records are made up to the counts of DATA (a redistricting extract).
+DHC := $(or $(OUT),runs/dhc-$(STAMP))
+dhc: $(VENV)/.installed
+	$(DAS) run configs/pl94-2010.toml $(OPTIONS) $(BUDGET) --out $(DHC)-redistricting
+	$(DAS) data simulate dhc --blocks $(or $(DATA),data/pl94_2010) --out $(DHC)-linked --seed 1
+	$(DAS) run configs/dhc-2020.toml --set constraints.from=$(DHC)-redistricting --data $(DHC)-linked --workers $(WORKERS) --out $(DHC)
 
 sweep: $(VENV)/.installed
 	$(DAS) sweep configs/pl94-2010.toml $(OPTIONS) --rho $(or $(RHO),$(RHOS)) --out $(or $(OUT),runs/sweep-$(STAMP))

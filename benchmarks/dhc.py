@@ -29,25 +29,28 @@ from das.engine import executor
 from das.engine.choice import EngineChoice
 from das.estimate.outer import refined
 from das.estimate.tied import Tied
-from das.files.readers.registry import read
-from das.files.simulators import dhc
-from das.files.simulators.people import generator
+from das.estimate.upward import Upward
+from das.files import packaged
+from das.files.run import truth as truth_file
+from das.files.run.run_directory import RunDirectory
+from das.files.simulators import dhc_files
+from das.jobs.dhc import run_dhc
 from das.model.confidential import Confidential
 from das.model.dhc import strategy
-from das.model.dhc.households import DHCH, TENURE
 from das.model.dhc.persons import DHCP
-from das.model.dhc.units import TENVACGQ
 from das.model.histogram import Histogram
 from das.model.ledger import Ledger
 from das.model.measured_spine import MeasuredSpine
-from das.model.schema import H1, PL94, Schema
+from das.model.schema import PL94, Schema
 from das.model.solution import Certificates
 from das.model.sparse_measurement import Recorded
 from das.model.spine import Spine
 from das.model.strategy import Strategy
 from das.noise import entropy
-from das.release.post import open_release
-from das.release.replicates import published
+from das.release import verify
+from das.release.dhc import open_dhc
+from das.release.dhc_files import read_counts
+from das.spec import DhcSpec, parse_dhc
 from das.truth.revealing import Revealing, paying
 
 Ints = NDArray[np.int64]
@@ -55,10 +58,9 @@ TRACTS = Path("dhc", "dhc_2010_28tracts.csv.gz")
 LEVELS = ("State", "County", "Tract", "Block_Group", "Block")
 #: Whose budget each level has.
 BUDGETS = dict(zip(LEVELS, ("State", "County", "Tract_Subset", "Block_Group", "Block"), strict=True))
-#: Redistricting counts, in the order of the cells of ``pl94``; units that are published before tenure and vacancy.
-PL94_TIE, UNITS_TIE = "hhgq8lev * votingage * hispanic * cenrace", "unit_class"
-#: Minutes, gigabytes; errors predicted from the budgets (tenure by State, County, Tract), and how far off they may be.
-MINUTES, GIGABYTES = 15, 8
+PL94_TIE = strategy.PERSONS_TIE
+#: Minutes, gigabytes, megabytes of the release; errors predicted from the budgets (tenure by State, County, Tract), and how far off they may be.
+MINUTES, GIGABYTES, MEGABYTES = 15, 8, 200
 TENURE_ERRORS, OFF = {"State": 9.9, "County": 2.9, "Tract": 2.0}, 0.2
 #: Mean absolute errors of the Bureau's run on the tracts, by block, and what sampling leaves open.
 BLOCK_ERRORS, OPEN = {"total": 2.53, "0-17": 1.07, "65+": 1.32}, 0.03
@@ -68,6 +70,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.dhc", description=__doc__)
     parser.add_argument("--repeats", type=int, default=3, help="runs of the tracts")
     parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--keep", type=Path, help="a folder for the run of the State; else one that is deleted")
     parser.add_argument("--only", choices=("tracts", "rhode-island"))
     given = parser.parse_args(arguments)
     figures = Figures("dhc")
@@ -89,8 +92,10 @@ class _Ran:
     asked: int
 
 
-def _run(name: str, truth: Histogram, spine: Spine, of: Strategy, tied: Tied, seed: int, workers: int) -> _Ran:
-    """One universe, from the truth to integers; its ledger is paid in full."""
+def _run(
+    name: str, truth: Histogram, spine: Spine, of: Strategy, tied: Tied, seed: int, workers: int, most: int = 0
+) -> _Ran:
+    """One universe, from the truth to integers; its ledger is paid in full. Of queries with at most ``most`` answers all levels are used."""
     schema, tree = of.schema, MeasuredSpine.of(spine)
     of = Strategy(schema, {level: of.rho[BUDGETS[level]] for level in spine.levels}, of.outer)
     plan = of.plan()
@@ -100,7 +105,7 @@ def _run(name: str, truth: Histogram, spine: Spine, of: Strategy, tied: Tied, se
     source = Recorded(Revealing(levels, name, schema, tree, plan, entropy.seeded(seed), pay))
     began = perf_counter()
     with executor(workers) as pool:
-        counts, certificates = refined(source, spine, schema, of.outer, tied, pool)
+        counts, certificates = refined(Upward(source, spine, most), spine, schema, of.outer, tied, pool)
     seconds = perf_counter() - began
     if ledger.cost > plan.cost:
         raise RuntimeError("the ledger has cost more than the plan")
@@ -137,83 +142,54 @@ def _certified(ran: _Ran) -> dict[str, Any]:
 
 
 def _rhode_island(figures: Figures, data: Path, given: argparse.Namespace) -> None:
-    began = perf_counter()
-    with tempfile.TemporaryDirectory() as folder:
-        run = Path(folder) / "pl94"
+    """From redistricting files to a release that is verified: the commands that a user types, in one process."""
+    with tempfile.TemporaryDirectory(dir=given.keep) as folder:
+        earlier, records, out = (Path(folder) / name for name in ("pl94", "linked", "dhc"))
         changes = ["run.seed=1", "geography.spine=tabulation", "output.report=false"]
-        pipeline.run(das.load_spec(CONFIG, changes), run, paths=[data], engine=EngineChoice(workers=given.workers))
-        opened = open_release(run / "release")
-        before = published(opened)
-    seconds = {"redistricting": perf_counter() - began}
-    began = perf_counter()
-    spine = _below_nation(opened.spine)
-    world = _simulated(data, spine)
-    seconds["simulated"] = perf_counter() - began
+        began = perf_counter()
+        pipeline.run(das.load_spec(CONFIG, changes), earlier, paths=[data], engine=EngineChoice(workers=given.workers))
+        figures("Rhode Island, redistricting", (perf_counter() - began) / 60, "min")
+        began = perf_counter()
+        dhc_files.simulate([data], records, seed=1)
+        figures("Rhode Island, simulated", (perf_counter() - began) / 60, "min")
+        spec = _spec(f"constraints.from={earlier}", "run.seed=1", f"geography.levels={list(LEVELS)}")
+        began = perf_counter()
+        run_dhc(spec, out, paths=[records], workers=given.workers)
+        minutes, manifest = (perf_counter() - began) / 60, RunDirectory(out).read_manifest()
+        stages = {s["name"]: round(s["seconds"], 1) for s in manifest["stages"]}
+        figures("Rhode Island, all", minutes, "min", at_most=MINUTES, workers=given.workers, stages=stages)
+        peak = sum(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)) / 1e6
+        figures("Rhode Island: largest process and largest worker together", peak, "GB", at_most=GIGABYTES)
+        release = out / "release"
+        size = sum(p.stat().st_size for p in release.rglob("*") if p.is_file()) / 1e6
+        parts = {
+            p.name: round(sum(f.stat().st_size for f in p.rglob("*") if f.is_file()) / 1e6, 1)
+            for p in release.iterdir()
+        }
+        figures("Rhode Island: release", size, "MB", at_most=MEGABYTES, parts=parts)
+        certificates = [c["estimation"] for levels in manifest["certificates"].values() for c in levels.values()]
+        figures("Rhode Island: worst relative gap", max(c["worst_gap"] for c in certificates), "", at_most=1e-6,
+                families=sum(c["solves"] for c in certificates), inaccurate=sum(c["inaccurate"] for c in certificates))  # fmt: skip
+        began = perf_counter()
+        verify.statement(release)  # every constraint holds, or this is an error
+        figures("Rhode Island: verified", perf_counter() - began, "s")
+        _tenure_errors(figures, out)
 
-    persons, homes = before["persons"], before["housing"]
-    able = np.concatenate([np.ones((world.blocks, 18), dtype=bool), world.facilities > 0], axis=1)
-    units_tied = _units_tied(homes, world.facilities)
-    ran = {"persons": _run("persons", world.persons(), spine, strategy.persons(), Tied.of(DHCP, PL94_TIE, persons, spine, able), 1, given.workers)}  # fmt: skip
-    ran["units"] = _run("units", world.units(), spine, strategy.units(), Tied.of(TENVACGQ, GQ_TIE, units_tied, spine), 1, given.workers)  # fmt: skip
-    tenure = _tenure(ran["units"].counts["Block"])
-    ran["households"] = _run("households", world.households(), spine, strategy.households(), Tied.of(DHCH, TENURE.name, tenure, spine), 1, given.workers)  # fmt: skip
-    for name, schema, tie, exact in (("persons", DHCP, PL94_TIE, persons), ("units", TENVACGQ, GQ_TIE, units_tied),
-                                     ("households", DHCH, TENURE.name, tenure)):  # fmt: skip
-        _check(ran[name], spine, schema, tie, exact)
-        seconds[name] = ran[name].seconds
-        figures(f"Rhode Island, {name}", ran[name].seconds / 60, "min", **_certified(ran[name]))
-    lowest = ran["persons"].counts["Block"]
-    relgq = lowest.cell // (DHCP.cells // 42)
-    figures("Rhode Island: persons in a type of group quarters that the block has not",
-            int(lowest.count[~able[lowest.unit, relgq]].sum()), "persons", at_most=0)  # fmt: skip
-    figures("Rhode Island, all", sum(seconds.values()) / 60, "min", at_most=MINUTES, workers=given.workers,
-            stages={k: round(v, 1) for k, v in seconds.items()})  # fmt: skip
-    peak = sum(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)) / 1e6
-    figures("Rhode Island: largest process and largest worker together", peak, "GB", at_most=GIGABYTES)
-    truth = world.units().upward(spine)
+
+def _tenure_errors(figures: Figures, out: Path) -> None:
+    """Of one run, beside what the budgets predict and what the Bureau found of its own."""
+    spine = open_dhc(out / "release").spine
+    published = read_counts(out / "release", spine)["units"].upward(spine)
+    truth = truth_file.read(RunDirectory(out).truth_of("units")).open("to compare").upward(spine)
     for level, predicted in TENURE_ERRORS.items():
-        error = float(np.abs(ran["units"].counts[level].dense()[:, :4] - truth[level].dense()[:, :4])[:, :3].mean())
+        error = float(np.abs(published[level].dense()[:, :4] - truth[level].dense()[:, :4])[:, :3].mean())
         figures(f"Rhode Island: tenure by {level}, mean absolute error", error, "units", at_most=predicted * (1 + OFF), predicted=predicted,
                 official={"State": 9.2, "County": 2.55, "Tract": 2.04}[level])  # fmt: skip
 
 
-def _below_nation(spine: Spine) -> Spine:
-    """Without the nation, which is the State."""
-    return Spine(spine.levels[1:], spine.codes[1:], spine.parent[1:], spine.names[1:])
-
-
-def _simulated(data: Path, spine: Spine) -> dhc.SimulatedDhc:
-    extract = read("pl94-2010", [data], PL94)
-    unit = spine.find("Block", np.char.decode(extract.blocks.fields["Block"]))
-    people, homes = (r.open("made up, and published") for r in (extract.persons, extract.others["housing"]))
-    n, given = spine.units("Block"), extract.blocks.structures
-    assert given is not None
-    structures = np.zeros((n, given.shape[1]), dtype=np.int64)
-    structures[unit] = given
-    persons = Histogram.of(n, PL94.cells, unit[people.block], people.cell, people.count)
-    occupied = np.zeros(n, dtype=np.int64)
-    np.add.at(occupied, unit[homes.block[homes.cell == 1]], homes.count[homes.cell == 1])
-    return dhc.simulate(generator(1), persons, structures[:, 0], occupied, structures[:, 1:])
-
-
-#: Occupied units, vacant ones, and facilities by type: what is known exactly of units.
-GQ_TIE = "occupancy_gqlevels"
-
-
-def _units_tied(homes: Histogram, facilities: Ints) -> Histogram:
-    """Published vacant and occupied units (``h1``: vacant first), and the facilities of each block."""
-    counts = homes.dense()
-    every = np.concatenate([counts[:, [1]], counts[:, [0]], facilities], axis=1)
-    block, answer = np.nonzero(every)
-    assert homes.cells == H1.cells
-    return Histogram.of(homes.units, every.shape[1], block, answer, every[block, answer])
-
-
-def _tenure(units: Histogram) -> Histogram:
-    """Households of each tenure, by the published units."""
-    group = np.array(TENVACGQ.query("tenure_3lev").groupings[0].index)[units.cell]
-    here = group < len(TENURE.levels)
-    return Histogram.of(units.units, len(TENURE.levels), units.unit[here], group[here], units.count[here])
+def _spec(*changes: str) -> DhcSpec:
+    text, _ = packaged.configuration(Path("dhc-2020"))
+    return parse_dhc(text, where="dhc-2020", overrides=changes)
 
 
 # --- 28 tracts -------------------------------------------------------------------------------------------------
@@ -231,16 +207,24 @@ def _tracts(figures: Figures, data: Path, given: argparse.Namespace) -> None:
     spine = das.Spine.from_frame(places, LEVELS)
     truth, bureau = (_people(frame, column, spine) for column in ("sf1", "dhc"))
     errors: dict[str, list[dict[str, float]]] = {level: [] for level in ("Tract", "Block")}
-    ran = None
+    full = _spec("estimation.method=full-information").estimation.most
+    small: dict[int, list[float]] = {
+        0: [],
+        full: [],
+    }  # errors of measured queries by tract, without and with all levels
+    ran = {}
     for seed in range(1, given.repeats + 1):
         before = _redistricted(truth, spine, seed)
         tied = Tied.of(DHCP, PL94_TIE, before, spine)
-        ran = _run("persons", truth, spine, strategy.persons(), tied, seed, given.workers)
-        _check(ran, spine, DHCP, PL94_TIE, before)
+        for most, of_small in small.items():
+            ran[most] = _run("persons", truth, spine, strategy.persons(), tied, seed, given.workers, most)
+            _check(ran[most], spine, DHCP, PL94_TIE, before)
+            of_small.append(_small_errors(truth.upward(spine)["Tract"], ran[most].counts["Tract"]))
         for level, found in errors.items():
-            found.append(_errors(truth, ran.counts["Block"], spine, level))
-    assert ran is not None
-    figures("28 tracts, persons", ran.seconds, "s", **_certified(ran))
+            found.append(_errors(truth, ran[0].counts["Block"], spine, level))
+    figures("28 tracts, persons", ran[0].seconds, "s", **_certified(ran[0]))
+    figures("28 tracts: full information, errors of ages by sex and of relationships by tract beside those without",
+            float(np.mean(small[full]) / np.mean(small[0])), "times", at_most=1.0, asked=_certified(ran[full])["asked"], repeats=given.repeats)  # fmt: skip
     for level, found in errors.items():
         beside = _errors(truth, bureau, spine, level)
         for what, theirs in beside.items():
@@ -254,6 +238,12 @@ def _tracts(figures: Figures, data: Path, given: argparse.Namespace) -> None:
                 bureau=theirs,
                 repeats=given.repeats,
             )
+
+
+def _small_errors(truth: Histogram, found: Histogram) -> float:
+    """The mean absolute error of an answer, over two queries that are measured by themselves."""
+    queries = [DHCP.query(q) for q in ("age_38_groups * sex", "popSehsdTargetsRelship")]
+    return float(np.mean([np.abs(truth.answer(q) - found.answer(q)).mean() for q in queries]))
 
 
 def _groups(codes: NDArray[np.str_]) -> list[str]:

@@ -32,15 +32,14 @@ from das.model.post_processing import PostProcessing
 from das.model.schema import Schema
 from das.model.spelling import named, product
 from das.model.spine import Spine
-from das.model.universe import Universe
 from das.release import area_counts, dictionary, published_replicates
 from das.release.area_counts import COVERAGE
 from das.release.intervals import Intervals
 from das.release.post import Opened, open_release
-from das.release.replicated import Tabulated, intervals_folder, intervals_in
+from das.release.released_tables import ReleasedTables
+from das.release.replicated import Tabulated, intervals_folder, intervals_in, open_either
 from das.spec import of_release
 from das.tables import Table
-from das.tables import of as tables_of
 
 
 def read_nmf(
@@ -110,11 +109,11 @@ def read_tables(path: Path | str, table: str | None = None, level: str | None = 
     ``table`` and ``level`` choose one, whatever their case. Counts of a table that rests on an attribute that was made up
     by a rule have a column ``NOT COUNTED``; those of a seeded run a column ``NOT PRIVATE``.
     """
-    release = opened(path)
+    release = ReleasedTables.of(_folder(path))
     parts = []
-    for here, _, at in _chosen(release, table, level):
+    for here, at in _chosen(release, table, level):
         rows = published_tables.read(release.folder / "tables" / f"{here.name}_{at}.csv")
-        parts.append(_long(Tabulated.of(release), here, at, rows.codes, {"value": rows.values}))
+        parts.append(_long(release.spine, release.private, here, at, rows.codes, {"value": rows.values}))
     return pd.concat(parts, ignore_index=True)
 
 
@@ -134,23 +133,23 @@ def read_intervals(
     if method == "replicates":
         return _replicated(Path(path), table, level)
     release = opened(path)
-    parts = []
-    for here, universe, at in _chosen(release, table, level):
+    every, parts = ReleasedTables.of_opened(release), []
+    for here, at in _chosen(every, table, level):
         rows = published_tables.read(release.folder / "tables" / f"{here.name}_{at}.csv")
-        middle, margin = Intervals(release, universe).read(at, here.masks)
+        middle, margin = Intervals(release, every.universe[here.name]).read(at, here.masks)
         ends = {n: pd.arrays.IntegerArray((middle + s * margin).ravel(), (margin < 0).ravel())
                 for n, s in (("low", -1), ("high", 1))}  # fmt: skip
-        parts.append(_long(Tabulated.of(release), here, at, rows.codes, {"value": rows.values} | ends))
+        parts.append(_long(release.spine, every.private, here, at, rows.codes, {"value": rows.values} | ends))
     return pd.concat(parts, ignore_index=True)
 
 
 def _replicated(path: Path, table: str | None, level: str | None) -> pd.DataFrame:
     out: Path | None = path
     if (of := published_replicates.open_intervals(path)) is None:
-        of, out = Tabulated.of(release := opened(path)), intervals_folder(release)
+        of, out = Tabulated.of(release := open_either(_folder(path))), intervals_folder(release)
     names = [] if table is None else [named(table, [t.name for _, t in of.tables], "table", path)]
     levels = [] if level is None else [named(level, list(of.spine.levels), "level", path)]
-    parts = [_long(of, here, at, of.spine.codes[of.spine.index(at)], dict(zip(ENDS, ends, strict=True)))
+    parts = [_long(of.spine, of.private, here, at, of.spine.codes[of.spine.index(at)], dict(zip(ENDS, ends, strict=True)))
              for _, here, at, ends in intervals_in(out, of, of.chosen(names, levels))]  # fmt: skip
     if not parts:
         raise ReleaseError("there are no intervals from replicates", where=path, remedy="`das intervals` makes them")
@@ -233,39 +232,43 @@ def read_errors(path: Path | str) -> pd.DataFrame:
 
 def opened(path: Path | str) -> Opened:
     """The release of a run, or in its folder. Raises :class:`InputError` where there is none."""
+    return open_release(_folder(path))
+
+
+def _folder(path: Path | str) -> Path:
     folder = _release(Path(path))
     if folder is None:
         raise InputError("this is no release", where=path, remedy="give a run, or its folder release/")
-    return open_release(folder)
+    return folder
 
 
-def _chosen(release: Opened, table: str | None, level: str | None) -> list[tuple[Table, Universe, str]]:
-    """The tables of which there are files, as asked for: each with its universe and a level."""
-    every = [(t, u) for u in release.after.universes for t in tables_of(u, release.assigned(u.name))]
-    there = {
-        t.name: levels for t, levels in table_export.there(release.folder, [t for t, _ in every], release.spine.levels)
-    }
+def _chosen(release: ReleasedTables, table: str | None, level: str | None) -> list[tuple[Table, str]]:
+    """The tables of which there are files, as asked for: each with a level."""
+    every = list(release.tables.values())
+    there = {t.name: levels for t, levels in table_export.there(release.folder, every, release.spine.levels)}
     if not there:
         raise ReleaseError("this release has no published tables", where=release.folder,
                            remedy="output.tables was false: `das estimate --from` the release with it true")  # fmt: skip
     names = list(there) if table is None else [named(table, list(there), "table", release.folder)]
     at = None if level is None else named(level, list(release.spine.levels), "level", release.folder)
-    return [(t, u, lv) for t, u in every if t.name in names for lv in there[t.name] if at in (None, lv)]
+    return [(t, lv) for t in every if t.name in names for lv in there[t.name] if at in (None, lv)]
 
 
-def _long(of: Tabulated, table: Table, level: str, codes: Codes, columns: Mapping[str, Any]) -> pd.DataFrame:
+def _long(
+    spine: Spine, private: bool, table: Table, level: str, codes: Codes, columns: Mapping[str, Any]
+) -> pd.DataFrame:
     """A row for each unit and column of a table."""
     width = len(table.columns)
     out: dict[str, Any] = {
         "table": table.name,
         "level": level,
         "geocode": np.repeat(text(codes).astype(object), width),
-        "name": np.repeat(_names(of.spine, level, codes), width),
+        "name": np.repeat(_names(spine, level, codes), width),
         "field": np.tile(np.array(table.columns, dtype=object), len(codes)),
         "label": np.tile(np.array(table.labels, dtype=object), len(codes)),
     }
     out |= {name: values.ravel() for name, values in columns.items()}
-    return pd.DataFrame(out | published_tables.marks(table, of.private))
+    return pd.DataFrame(out | published_tables.marks(table, private))
 
 
 def _names(spine: Spine, level: str, codes: Codes) -> NDArray[Any]:

@@ -22,7 +22,7 @@ from pydantic import BaseModel
 
 from das.accounting.codec import json_schema
 from das.cli import main
-from das.spec import RunSpec
+from das.spec import DhcSpec, RunSpec
 from docs.docstrings import api
 
 #: All below this line of a page is made.
@@ -44,18 +44,30 @@ def pages() -> dict[Path, str]:
 
 
 def configuration() -> str:
-    """Markdown: a section for each table of the configuration, a row for each of its keys."""
+    """Markdown: a section for each table of the configuration, a row for each of its keys; then what the demographic file has otherwise."""
     out = []
+    known = [model for _, model in tables(RunSpec, "")]
     for path, model in tables(RunSpec, ""):
-        said = notes(model)
-        about = _markdown(model.__doc__ or "").removeprefix(f"`[{path}]`").lstrip(":.; ")
-        out += [f"## `[{path}]`", "", about[:1].upper() + about[1:], ""]
-        rows = [(_key(path, k), f, said.get(name, "")) for k, name, f in fields(model) if _model(f) is None]
-        if rows:
-            out += ["| key | value | default | |", "|---|---|---|---|"]
-            out += [f"| `{key}` | {_kind(f)} | {_default(f)} | {text} |" for key, f, text in rows]
-            out.append("")
+        out += [f"## `[{path}]`", "", *_table(path, model)]
+    out += ["# The demographic file", "", 'With `schema.name = "dhc"` ([the demographic file](dhc.md)) these tables have other keys, and `[run]` and '
+            "`[output]` the same; there are no others.", ""]  # fmt: skip
+    for path, model in tables(DhcSpec, ""):
+        if model not in known:
+            out += [f"## `[{path}]` of the demographic file", "", *_table(path, model)]
     return "\n".join(out)
+
+
+def _table(path: str, model: type[BaseModel]) -> list[str]:
+    """What a table is about, and its keys."""
+    said = notes(model)
+    about = _markdown(model.__doc__ or "").removeprefix(f"`[{path}]`").lstrip(":.; ")
+    out = [about[:1].upper() + about[1:], ""]
+    rows = [(_key(path, k), f, said.get(name, "")) for k, name, f in fields(model) if _model(f) is None]
+    if rows:
+        out += ["| key | value | default | |", "|---|---|---|---|"]
+        out += [f"| `{key}` | {_kind(f)} | {_default(f)} | {text} |" for key, f, text in rows]
+        out.append("")
+    return out
 
 
 def commands() -> str:

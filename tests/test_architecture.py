@@ -59,8 +59,8 @@ SEES_THE_TRUTH = {"model", "truth", "evaluate", "risk", "files", "arrays"}
 #: Who opens one: the table below *The truth is a type* in docs/architecture.md says for what.
 OPENS_THE_TRUTH = {
     "das.truth.histogram", "das.truth.measure", "das.truth.revealing", "das.truth.bookkeeping", "das.truth.preparation", "das.truth.prepared", "das.truth.by_shard", "das.truth.assessment",
-    "das.truth.groups", "das.truth.group_measure", "das.truth.group_folders", "das.arrays.measuring",
-    "das.files.readers.registry", "das.files.run.truth", "das.files.detailed.people", "das.evaluate.accuracy", "das.evaluate.tables", "das.evaluate.two",
+    "das.truth.groups", "das.truth.group_measure", "das.truth.group_folders", "das.truth.dhc", "das.arrays.measuring",
+    "das.files.readers.registry", "das.files.simulators.dhc_files", "das.files.run.truth", "das.files.detailed.people", "das.evaluate.accuracy", "das.evaluate.dhc_impossible", "das.evaluate.tables", "das.evaluate.two",
     "das.risk.exposure", "das.jobs.mapping", "das.jobs.attacking", "das.pipeline",
 }  # fmt: skip
 
@@ -190,7 +190,7 @@ def test_estimation_goes_from_arrays_to_arrays() -> None:
     estimates loads none of it."""
     for module in (m for m in sources() if part_of(m) == "estimate"):
         parts = {part_of(m) for m in reach(module, packages=False)}
-        assert parts <= {"errors", "model", "solve", "rounding", "engine", "estimate"}, module
+        assert parts <= {"errors", "model", "solve", "rounding", "engine", "threads", "estimate"}, module
         outside = {i.split(".")[0] for i in imports(module)} - {"das", "numpy"}
         assert outside <= {
             "__future__",
@@ -315,6 +315,7 @@ def test_the_readers_are_found() -> None:
         "das.files.readers.ext1940",
         "das.files.readers.ppmf",
         "das.files.readers.table",
+        "das.files.readers.linked",
         "das.files.detailed.records",
     }
     assert known | {"das.files.run.truth"} <= readers()
@@ -330,7 +331,8 @@ def test_the_readers_are_found() -> None:
     [
         "das.release.post", "das.release.page", "das.release.estimating", "das.release.area_counts", "das.release.replicated", "das.release.published_replicates",
         "das.arrays.noisy",
-        "das.release.groups", "das.release.group_tables", "das.spec.detailed", "das.detailed.planning", "das.files.detailed.parameters",
+        "das.release.groups", "das.release.group_tables", "das.release.dhc", "das.release.dhc_publishing", "das.release.dhc_files", "das.release.dhc_page",
+        "das.release.dhc_dictionary", "das.spec.dhc", "das.spec.detailed", "das.detailed.planning", "das.files.detailed.parameters",
         "das.files.detailed.geography", "das.files.detailed.totals", "das.files.detailed.output", "das.files.detailed.measurements",
         "das.files.detailed.regions",
     ],

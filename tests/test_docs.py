@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 import das
 from das.cli import main
-from das.spec import RunSpec, parse
+from das.spec import DhcSpec, RunSpec, parse
 from das.spec.targets import AreaTarget, LevelTarget, TargetsFile, read_targets
 from docs import docstrings, reference
 
@@ -47,9 +47,11 @@ def keys(schema: dict[str, Any], node: dict[str, Any], path: str = "") -> Iterat
             yield from keys(schema, inner, f"{path}{key}.{'<name>.' if 'additionalProperties' in inner else ''}")
 
 
-def rows() -> dict[str, str]:
-    """Key and text of every row of the reference, what stands for a name removed from the end."""
-    lines = re.findall(r"^\| `([^`]+)` \|.*\| ([^|]*) \|$", reference.configuration(), re.MULTILINE)
+def rows(part: int = 0) -> dict[str, str]:
+    """Key and text of every row of the reference, what stands for a name removed from the end; of the second ``part`` those of the
+    demographic file."""
+    text = reference.configuration().split("# The demographic file")[part]
+    lines = re.findall(r"^\| `([^`]+)` \|.*\| ([^|]*) \|$", text, re.MULTILINE)
     return {re.sub(r"(\.<(?!name>)\w+>)+$", "", key): text for key, text in lines}
 
 
@@ -75,6 +77,15 @@ def test_every_key_of_the_configuration_is_explained() -> None:
     tables = {k for k in found if any(other.startswith(f"{k}.") for other in found)}
     said = rows()
     assert found - tables == set(said)
+    assert not [key for key, text in said.items() if len(text) < 10]
+
+
+def test_so_is_every_key_of_the_demographic_file() -> None:
+    schema, said = DhcSpec.model_json_schema(by_alias=True), rows(1)
+    found = set(keys(schema, schema))
+    tables = {k for k in found if any(other.startswith(f"{k}.") for other in found)}
+    assert {"budget.persons", "constraints.from", "estimation.method"} <= set(said)
+    assert {key for key in found - tables if not key.startswith(("run.", "output."))} == set(said)
     assert not [key for key, text in said.items() if len(text) < 10]
 
 

@@ -37,12 +37,14 @@ GIVEN = {
 }  # fmt: skip
 #: Said in addition where the reader may wait, and a test should not.
 SMALL = ["--quiet", "--set", "output.report=false", "--set", "output.tables=false"]
-BRIEF = {"run": SMALL, "sweep": SMALL, "estimate": SMALL[:3]}
+BRIEF = {"run": SMALL, "sweep": SMALL, "estimate": SMALL[:3], "intervals runs": ["--replicates", "3"]}
 #: Not run here, and why.
 LEFT_OUT = {"data fetch": "needs the network", "--engine dask": "needs a cluster; tests/engine/test_dask.py has one",
             "s3://": "needs a store; tests/end_to_end/test_stores.py has one",
             "xargs": "needs jobs; tests/cli/test_cli_tasks.py has them",
             "--engine array": "needs jobs; tests/engine/test_loop.py has them",
+            "runs/dhc": "needs linked records; tests/end_to_end/test_dhc.py has them",
+            "dhc-2020 --": "needs linked records; tests/end_to_end/test_dhc.py has them",
             "map runs": "needs boundaries; tests/jobs/test_mapping.py has it",
             "Providence": "is in Rhode Island; tests/cli/test_cli_tables.py has it"}  # fmt: skip
 
@@ -127,7 +129,7 @@ def test_the_commands_are_found() -> None:
 
 
 @pytest.mark.parametrize(
-    "call", ["2010", "1940 RHO=1/2 WORKERS=4", "2010 DATA=x.zip OUT=y", "sweep", "compare", "detailed", "test"]
+    "call", ["2010", "1940 RHO=1/2 WORKERS=4", "2010 DATA=x.zip OUT=y", "sweep", "compare", "detailed", "dhc", "test"]
 )
 def test_a_make_target_that_is_printed_is_a_recipe(call: str) -> None:
     """Not run: what it would run is."""

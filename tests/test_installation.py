@@ -15,9 +15,10 @@ import pytest
 
 import das
 from das.cli import COMMANDS, main
-from das.cli.options import load
+from das.cli.options import load, load_any
 from das.errors import SpecError
 from das.files import packaged
+from das.spec import RunSpec
 from das.spec.targets import read_targets
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -130,9 +131,10 @@ def test_a_configuration_by_name_reads_the_packaged_extract(tmp_path: Path, monk
     monkeypatch.chdir(tmp_path)
     assert packaged.names() == sorted(p.stem for p in (ROOT / "configs").glob("*.toml"))
     for name in packaged.names():
-        spec = load(Path(name), ())
+        spec = load_any(Path(name), ())
         assert spec.run.name == name
-        assert all(Path(p).is_absolute() and Path(p).exists() for p in spec.data.path)
+        if isinstance(spec, RunSpec):  # nobody has the records of the other
+            assert all(Path(p).is_absolute() and Path(p).exists() for p in spec.data.path)
     assert load(Path("1940"), ("data.path=mine",)).data.path == ("mine",)
 
 

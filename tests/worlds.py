@@ -60,6 +60,22 @@ class Worlds:
         chosen, paths = spec.parse(text, where="c", overrides=changes), [self.data(data)]
         return self._made(f"{chosen!r} {data}", lambda folder: pipeline.run(chosen, folder, paths=paths))
 
+    def linked(self, data: str = "one thousand") -> Path:
+        """Linked records of the demographic file, with the redistricting counts of an extract."""
+        from das.files.simulators import dhc_files
+
+        return self._made(f"linked {data}", lambda folder: dhc_files.simulate([self.data(data)], folder, seed=1))
+
+    def dhc(self, *changes: str, data: str = "one thousand") -> Path:
+        """A finished run of the demographic file on these."""
+        from das.jobs.dhc import run_dhc
+
+        text = (ROOT / "configs" / "dhc-2020.toml").read_text(encoding="utf-8")
+        earlier = self.run("run.seed=1", data=data)
+        every = [f"constraints.from={earlier}", "run.seed=1", "output.report=false", *changes]
+        chosen = spec.parse_dhc(text, where="c", overrides=every)
+        return self._made(f"dhc {changes} {data}", lambda folder: run_dhc(chosen, folder, paths=[self.linked(data)]))
+
     def copy(self, run: Path, to: Path) -> Path:
         """All of a run, to be altered."""
         return Path(shutil.copytree(run, to))

@@ -14,7 +14,7 @@ from das.accounting.codec import json_schema, plain
 from das.accounting.document import Statement
 from das.accounting.statement import account as account_of
 from das.cli.console import console
-from das.cli.options import PATH, exact_option, guarded, json_option, load, set_option, warn
+from das.cli.options import PATH, exact_option, guarded, json_option, load_any, set_option, warn
 from das.cli.shown import account_tables, promises_of
 from das.errors import UserError
 from das.files.run.run_directory import release_of
@@ -76,7 +76,7 @@ def show(source: Path, changes: tuple[str, ...], delta: str | None, as_json: boo
         verification.check(release)
         draws = dict(drawn.every)
     else:
-        spec = load(source, changes)
+        spec = load_any(source, changes)
         draws = {u.name: u.plan.draws for u in spec.universes}
     terms = spec.terms if at is None else replace(spec.terms, delta=at)
     warning = WARNING if source.is_dir() else PLANNED

@@ -16,6 +16,7 @@ from das.files.measurements import frame as nmf_frame
 from das.files.run.run_directory import is_private, release_of
 from das.model.not_private import marked, marked_rows
 from das.reading import read_nmf
+from das.release.dhc import is_dhc_release
 from das.release.groups import is_groups
 from das.release.verify import check as check_files
 
@@ -32,7 +33,7 @@ def nmf() -> None:
 def summary(path: Path, as_json: bool) -> None:
     """Levels and queries, with units, answers, variance and the spread of the values. PATH is a run, a release,
     or a folder in the Bureau's layout."""
-    _refuse_groups(path)
+    _refuse_others(path)
     rows, private = nmf_frame.summary(path), is_private(path)
     if as_json:
         click.echo(json.dumps(marked_rows(rows, private)))
@@ -51,7 +52,7 @@ def summary(path: Path, as_json: bool) -> None:
 @guarded
 def show(path: Path, level: str, query: str | None, geocode: tuple[str, ...], constraints: bool, as_json: bool) -> None:
     """Rows as CSV, one for each answer, with codes and labels. Those of a seeded run have a column more, which says so."""
-    _refuse_groups(path)
+    _refuse_others(path)
     frame = read_nmf(path, level, query, geocode or None, kind="Constraint" if constraints else "DPQuery")
     text = frame.to_json(orient="records", force_ascii=False) + "\n" if as_json else frame.to_csv(index=False)
     click.echo(text, nl=False)
@@ -75,7 +76,10 @@ def verify(release: Path, as_json: bool) -> None:
     click.echo(f"{len(lines)} {what}")
 
 
-def _refuse_groups(path: Path) -> None:
+def _refuse_others(path: Path) -> None:
     if is_groups(release_of(path)):
         raise UserError("this is a release of population groups, whose measurements have a layout of their own", where=path,
                         remedy="a row of their Parquet files is a group; `das detailed estimate` estimates from them")  # fmt: skip
+    if is_dhc_release(release_of(path)):
+        raise UserError("this is a release of the demographic file, of whose measurements it has what was looked at", where=path,
+                        remedy="read its Parquet files, whose columns are in dictionary.csv; `das nmf verify` checks them")  # fmt: skip

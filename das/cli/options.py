@@ -17,9 +17,10 @@ import das
 from das.cli.interruption import STOPPED, Terminated, terminable
 from das.engine.choice import ENGINES, LOCAL, SIZE, TLS
 from das.errors import LONGEST, DasError, UserError, bounded
+from das.files import packaged
 from das.model.exact import exact
 from das.model.not_private import PLANNED, WARNING
-from das.spec import RunSpec
+from das.spec import DhcSpec, RunSpec, is_dhc, parse_dhc
 
 
 class _Path(click.Path):
@@ -148,6 +149,12 @@ def store_options(function: Callable[..., None]) -> Callable[..., None]:
 
 def load(config: Path, changes: tuple[str, ...]) -> RunSpec:
     return das.load_spec(config, changes, note=lambda said: click.echo(f"das: note: {said}", err=True))
+
+
+def load_any(config: Path, changes: tuple[str, ...]) -> RunSpec | DhcSpec:
+    """A configuration of either kind."""
+    text, _ = packaged.configuration(config)
+    return parse_dhc(text, where=str(config), overrides=changes) if is_dhc(text) else load(config, changes)
 
 
 confidential_store_option = click.option("--confidential-store", metavar="URL",

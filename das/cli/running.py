@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
@@ -13,6 +14,7 @@ import click
 
 from das import pipeline
 from das.accounting.codec import plain
+from das.accounting.document import Promises
 from das.accounting.statement import promises
 from das.cli import idle
 from das.cli.console import console
@@ -23,7 +25,7 @@ from das.cli.options import (
     engine_options,
     guarded,
     json_option,
-    load,
+    load_any,
     run_options,
     store_options,
     warn,
@@ -36,12 +38,14 @@ from das.engine.display import Live
 from das.errors import UserError
 from das.evaluate import headline
 from das.files.run.run_directory import is_private, read_json, release_of
+from das.model.budget import Neighbours, Plan
 from das.model.not_private import CELL, COLUMN, PLANNED, marked
 from das.release import estimating as from_release
+from das.release.dhc import is_dhc_release
 from das.release.estimating import AFTERWARDS, Outcome
 from das.release.post import open_release
 from das.size import Size, sizes
-from das.spec import METHODS, RunSpec
+from das.spec import METHODS, DhcSpec, RunSpec
 from das.stages import Stages
 
 
@@ -77,8 +81,8 @@ def run(
     quiet: bool,
     as_json: bool,
 ) -> None:
-    """Run the whole pipeline."""
-    spec = load(config, changes)
+    """Run the whole pipeline: of redistricting counts, of the demographic file, or of records of your own."""
+    spec = load_any(config, changes)
     if (accept_spent and not resume) or (resume and out is None):
         raise UserError("--accept-spent goes with --resume, and --resume with --out", where="das run")
     choice = EngineChoice(engine, workers, scheduler, tls, wait, size)
@@ -86,6 +90,13 @@ def run(
     again = ["das", "run", config, *repeated("--set", changes), "--out", out, *repeated("--data", paths),
              *(["--workers", workers] if workers > 1 else []), *of_engine(choice),
              *optional("--store", store), *optional("--confidential-store", confidential_store)]  # fmt: skip
+    if isinstance(spec, DhcSpec):
+        from das.cli import dhc_run
+
+        with resumable(out, again):
+            dhc_run.run(spec, out, paths, choice, (store, confidential_store), resume=resume, accept_spent=accept_spent, quiet=quiet,
+                        as_json=as_json)  # fmt: skip
+        return
     with resumable(out, again), Live(quiet) as progress:
         outcome = pipeline.run(
             spec,
@@ -176,7 +187,10 @@ def check(config: Path, changes: tuple[str, ...], paths: tuple[Path, ...], as_js
     It says which draws buy nothing, because what they measure is published exactly, and what share of the budget they take.
     On an optimised spine some may buy something where a state is in two units: with --data it is known where.
     """
-    spec = load(config, changes)
+    spec = load_any(config, changes)
+    if isinstance(spec, DhcSpec):
+        _check_dhc(spec, paths, as_json)
+        return
     found, spare = sizes(spec), idle.found(spec)
     if paths:
         prepared = pipeline.prepare(spec, paths, Stages(), Silent())
@@ -191,20 +205,37 @@ def check(config: Path, changes: tuple[str, ...], paths: tuple[Path, ...], as_js
         for line in (*idle.lines(spare, config), *(_sized(size, bool(paths)) for size in found)):
             click.echo(line)
         return
+    out = {"name": spec.run.name, "neighbours": spec.budget.neighbours} | _planned(plans, promise, spec.run.private)
+    out["idle"] = idle.as_data(spare)
+    out["sizes"] = [asdict(s) | {"with_data": bool(paths)} for s in found]
+    click.echo(json.dumps(out, indent=2))
+
+
+def _planned(plans: Mapping[str, Plan], promise: Promises, private: bool) -> dict[str, Any]:
+    """A plan as data: what it costs, and a line for each of its draws."""
     lines = [
         {"universe": u, "level": d.level, "query": d.query, d.mechanism.currency: str(d.cost),
          d.mechanism.symbol: str(d.parameter), "margin_95": d.margin()}
         | class_of(d, p)
         for u, p in plans.items() for d in p.draws
     ]  # fmt: skip
-    out = (
-        {"name": spec.run.name, "neighbours": spec.budget.neighbours}
-        | marked(plain(promise), spec.run.private, PLANNED)
-        | {"plan": lines}
-    )
-    out["idle"] = idle.as_data(spare)
-    out["sizes"] = [asdict(s) | {"with_data": bool(paths)} for s in found]
-    click.echo(json.dumps(out, indent=2))
+    return marked(plain(promise), private, PLANNED) | {"plan": lines}
+
+
+def _check_dhc(spec: DhcSpec, paths: tuple[Path, ...], as_json: bool) -> None:
+    """The plan of the demographic file."""
+    if paths:
+        raise UserError(
+            "of the demographic file the plan alone is checked", where="--data", remedy="leave it out: das run reads it"
+        )
+    plans = {u.name: u.plan for u in spec.universes}
+    promise = promises(spec.terms, {name: p.draws for name, p in plans.items()})
+    if as_json:
+        named = {"name": spec.run.name, "neighbours": Neighbours.BOUNDED.value}
+        click.echo(json.dumps(named | _planned(plans, promise, spec.run.private), indent=2))
+        return
+    warn(spec.run.private, PLANNED)
+    console().print(plan_table(spec.run.name, plans, promise, spec.run.private))
 
 
 @click.command()
@@ -235,6 +266,11 @@ def estimate(
     privacy statement of the one that it came from: every command works on it.
     """
     changes = (*changes, *([f"estimation.method={method}"] if method else ()))
+    if is_dhc_release(release_of(release)):
+        from das.cli import dhc_run
+
+        dhc_run.estimate(release_of(release), out, changes, workers=workers, quiet=quiet, as_json=as_json)
+        return
     with Live(quiet) as progress:
         outcome = from_release.estimate_from(
             release_of(release), out, changes=changes, workers=workers, progress=progress

@@ -27,13 +27,11 @@ from das.files.run.run_directory import release_of
 from das.model.areas import Areas
 from das.model.not_private import marked_rows
 from das.model.spelling import named
-from das.model.universe import Universe
 from das.release.intervals import Intervals
 from das.release.page import exact_queries
-from das.release.post import Opened, open_release
+from das.release.released_tables import ReleasedTables
 from das.release.table_noise import TableNoise
 from das.tables import Table
-from das.tables import of as tables_of
 
 
 @click.command()
@@ -68,14 +66,13 @@ def tables(
 
     Areas across the levels are sums of the published counts of their blocks.
     """
-    release = open_release(release_of(run))
-    every = {t.name: (u, t) for u in release.after.universes for t in tables_of(u, release.assigned(u.name))}
-    private = release.after.private
+    release = ReleasedTables.of(release_of(run))
+    every, private = list(release.tables.values()), release.private
     if level is None and name is None and listed is None:
         if called or prefixes:
             _found(release, prefixes, called, as_json)
         else:
-            _list(release, [t for _, t in every.values()], private, as_json)
+            _list(release, as_json)
         return
     if name is None or (level is None) == (listed is None):
         raise UserError("a table is named by both, its name and its level (or --areas)", where="--level, --table",
@@ -89,13 +86,16 @@ def tables(
         raise UserError("the margins of areas across the levels are those of another command", where="--margins",
                         remedy=f"`das area {run} {asked} --statistics {name}` has intervals of every column")  # fmt: skip
     lowest = at if areas is None else release.spine.levels[-1]
-    table = table_export.choose(release.folder, [t for _, t in every.values()], release.spine.levels, name, lowest)
+    if (noise or margins) and release.opened is None:
+        raise UserError("what was revealed of the measurements does not tell the noise of a table", where="--noise, --margins",
+                        remedy="leave it out: of the demographic file there are counts alone")  # fmt: skip
+    table = table_export.choose(release.folder, every, release.spine.levels, name, lowest)
     with Live(quiet or out is None) as progress:
         progress.stage(f"{table.name}, {at}", table_export.size(release.folder, table, lowest))
         parts = table_export.rows(release.folder, table, lowest, progress.advance)
-        places = _places(release, at, areas, every[table.name][0], table, noise=noise)
-        if margins:
-            read = partial(Intervals(release, every[table.name][0]).read, at, table.masks,
+        places = _places(release, at, areas, table, noise=noise)
+        if margins and release.opened is not None:
+            read = partial(Intervals(release.opened, release.universe[table.name]).read, at, table.masks,
                            wanted=places.wanted(prefixes, called))  # fmt: skip
             parts = table_export.with_intervals(parts, table.columns, read)
         if areas is not None:
@@ -103,7 +103,7 @@ def tables(
         chosen = places.identified(parts, places.wanted(prefixes, called))
         with _opened(out) as file:
             n = table_export.write(chosen, table, at, form, names, file, private=private)
-    if areas is not None:
+    if areas is not None and release.opened is not None:
         click.echo(NOISE.format(lowest=lowest, at=at, first=table.labels[0], table=table.name), err=True)
     if out is not None:
         warn(private)
@@ -118,7 +118,7 @@ NOISE = (
 )
 
 
-def _level(release: Opened, level: str | None, listed: Path | None) -> tuple[str, Areas | None]:
+def _level(release: ReleasedTables, level: str | None, listed: Path | None) -> tuple[str, Areas | None]:
     """The level or kind of area that is meant, with its areas."""
     if listed is not None:
         areas = area_list.read(listed, release.spine)
@@ -126,19 +126,20 @@ def _level(release: Opened, level: str | None, listed: Path | None) -> tuple[str
         if outside:
             click.echo(f"{listed}: {outside:,} units of {release.spine.levels[-1]} are in no area", err=True)
         return areas.kind, areas
-    known = {a.kind: a for a in release.areas()}
+    known = {a.kind: a for a in release.areas}
     at = named(str(level), [*release.spine.levels, *known], "level", "--level")
     return at, known.get(at)
 
 
-def _places(
-    release: Opened, at: str, areas: Areas | None, universe: Universe, table: Table, *, noise: bool
-) -> PlaceColumns:
+def _places(release: ReleasedTables, at: str, areas: Areas | None, table: Table, *, noise: bool) -> PlaceColumns:
     """The rows of a table, with the noise of its first column beside areas, and with ``noise`` that of every column."""
     if areas is None and not noise:
         return PlaceColumns.of_level(release.spine, at)
+    if release.opened is None:
+        return PlaceColumns.of_areas(areas) if areas is not None else PlaceColumns.of_level(release.spine, at)
+    universe = release.universe[table.name]
     exact = exact_queries(statement.read(release.folder), universe.name, release.spine.levels)
-    known = TableNoise.of(universe, table, release.tree(universe), release.spine, exact)
+    known = TableNoise.of(universe, table, release.opened.tree(universe), release.spine, exact)
     if areas is None:
         places, each = PlaceColumns.of_level(release.spine, at), known.of_level(at)
     else:
@@ -147,10 +148,10 @@ def _places(
     return places.with_noise(table.columns, each) if noise else places
 
 
-def _found(release: Opened, prefixes: Sequence[str], called: Sequence[str], as_json: bool) -> None:
+def _found(release: ReleasedTables, prefixes: Sequence[str], called: Sequence[str], as_json: bool) -> None:
     """Units of every level, and areas, by code, GEOID or name."""
     kinds = {level: PlaceColumns.of_level(release.spine, level) for level in release.spine.levels}
-    kinds |= {a.kind: PlaceColumns.of_areas(a, np.full(len(a), np.inf)) for a in release.areas()}
+    kinds |= {a.kind: PlaceColumns.of_areas(a) for a in release.areas}
     rows: list[dict[str, Any]] = []
     for level, places in kinds.items():
         beside = {c.lower(): t for c, t in places.beside.items() if c in (NAME, GEOID)}
@@ -161,24 +162,24 @@ def _found(release: Opened, prefixes: Sequence[str], called: Sequence[str], as_j
         raise UserError("there is no such unit at any level", where="--geocode, --name",
                         remedy="type less of the name; `das tables RUN` lists the levels")  # fmt: skip
     if as_json:
-        click.echo(json.dumps(marked_rows(rows, release.after.private), ensure_ascii=False))
+        click.echo(json.dumps(marked_rows(rows, release.private), ensure_ascii=False))
     else:
-        warn(release.after.private)
+        warn(release.private)
         console().print(records_table("Units and areas", rows))
 
 
-def _list(release: Opened, every: Sequence[Table], private: bool, as_json: bool) -> None:
-    found = table_export.there(release.folder, every, release.spine.levels)
-    kinds, lowest = [a.kind for a in release.areas()], release.spine.levels[-1]
+def _list(release: ReleasedTables, as_json: bool) -> None:
+    found = table_export.there(release.folder, list(release.tables.values()), release.spine.levels)
+    kinds, lowest = [a.kind for a in release.areas], release.spine.levels[-1]
     rows: list[dict[str, Any]] = [
         {"table": t.name, "title": t.title, "columns": len(t.columns),
          "levels": [*levels, *(kinds if lowest in levels else [])]}
         for t, levels in found
     ]  # fmt: skip
     if as_json:
-        click.echo(json.dumps(marked_rows(rows, private)))
+        click.echo(json.dumps(marked_rows(rows, release.private)))
         return
-    warn(private)
+    warn(release.private)
     if not rows:
         click.echo("this release has no published tables: output.tables was false, or what made it was interrupted")
     else:

@@ -37,7 +37,8 @@ def intervals(
 ) -> dict[str, int]:
     """An interval for every published count of a run or release: the algorithm is run again, so many times (50), on what was
     published, with fresh noise that is public, of a ``seed`` (1). Writes ``intervals/`` of the release, or the folder ``out``; returns how
-    many rows each table and level has. :func:`das.read_intervals` reads them; places are looked up in its ``index.html``.
+    many rows each table and level has. :func:`das.read_intervals` reads them; places are looked up in its ``index.html``, of
+    which a release of the demographic file has none.
 
     Or of counts that somebody else published with replicates: ``replicates_from`` is the folder of the microdata of the release,
     number 0, and of its replicates (:mod:`das.files.readers.ppmf_replicates`), all of which are used, or the first ``replicates``;

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from das.errors import InputError
 from das.model.frozen import Frozen
+from das.model.measurement import published_variance
 
 Ints = NDArray[np.int64]
 
@@ -169,12 +170,16 @@ def not_measured(level: str, query: str, known: Iterable[str]) -> InputError:
 
 
 class Recorded:
-    """A source that remembers what it was asked, and said: that is what a release must have."""
+    """A source that remembers what it was asked, and said: that is what a release must have. Its variances are those that the files of a
+    release state (:func:`das.model.measurement.published_variance`): estimates of both agree in every bit."""
 
     def __init__(self, source: SparseSource) -> None:
         self._source = source
         self._said: dict[tuple[str, str], list[tuple[Ints, Ints]]] = {}
-        self.queries, self.shape, self.variance = source.queries, source.shape, source.variance
+        self.queries, self.shape = source.queries, source.shape
+
+    def variance(self, level: str, query: str) -> NDArray[np.float64]:
+        return published_variance(self._source.variance(level, query)).astype(np.float64)
 
     def answers(self, level: str, query: str, units: Ints, cells: Ints) -> Ints:
         values = self._source.answers(level, query, units, cells)

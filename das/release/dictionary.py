@@ -20,6 +20,7 @@ from das.files.release.tables import GEOCODE, GEOID, identifiers
 from das.files.release.tables import NAME as PLACE
 from das.model.labels import NOT_COUNTED, level_words
 from das.model.microdata_form import GEOCODE as PLACE_CODE
+from das.model.microdata_form import MicrodataForm
 from das.model.not_private import CELL, COLUMN, WARNING, marked_rows
 from das.model.post_processing import PostProcessing
 from das.model.publications import SAYS
@@ -27,6 +28,7 @@ from das.model.schema import Schema
 from das.model.spine import Spine
 from das.model.universe import Universe
 from das.release import assumed
+from das.tables import Table
 from das.tables import of as tables_of
 
 NAME = "dictionary.csv"
@@ -109,19 +111,15 @@ def entries(
     """Every line of the dictionary of a release. ``apart``: the universes whose measured tree has a file of its own."""
     files = FILES if after.prior == "none" else (*FILES, PRIOR)
     out = [DictionaryLine("", "file", name, "", "", says) for name, says in files]
-    out += [
-        DictionaryLine("", "column", "spine.parquet", c, "", says)
-        for c, says in zip(spine_file.COLUMNS, SPINE, strict=True)
-    ]
+    out += of_tree(spine)
     out += [DictionaryLine("", "column", areas.NAME, c, "", says) for c, says in zip(areas.COLUMNS, AREAS, strict=True)]
-    out += [DictionaryLine("", "code", "spine.parquet", "level", level, level_words(level)) for level in spine.levels]
     for u in after.universes:
         made_up = assigned.get(u.name, {})
-        parts = [_schema(u), _measurements(u, u.name in apart), _microdata(u, spine, after)]
+        parts = [_attributes(u), _measurements(u, u.name in apart), _microdata(u, spine, after)]
         if after.method == "full-information" and len(spine) > 1:
             parts.append(_estimates(u, u.name in apart))
         if after.tables:
-            parts.append(_tables(u, spine, made_up, after.private))
+            parts.append(of_tables(tables_of(u, made_up), u.records, spine, made_up, after.private))
         out += [DictionaryLine(u.name, *line) for part in parts for line in part]
     return out
 
@@ -129,22 +127,34 @@ def entries(
 LineParts = tuple[str, str, str, str, str]
 
 
-def _schema(u: Universe) -> Iterator[LineParts]:
-    schema = u.schema
+def of_tree(spine: Spine) -> Iterator[DictionaryLine]:
+    """Of ``spine.parquet``: its columns, and the levels in it."""
+    for column, says in zip(spine_file.COLUMNS, SPINE, strict=True):
+        yield DictionaryLine("", "column", "spine.parquet", column, "", says)
+    for level in spine.levels:
+        yield DictionaryLine("", "code", "spine.parquet", "level", level, level_words(level))
+
+
+def _attributes(u: Universe) -> Iterator[LineParts]:
+    yield from of_schema(u.schema)
+    for query in dict.fromkeys(n.query for n in u.noise):
+        yield "query", "", "", query, u.schema.query(query).title
+
+
+def of_schema(schema: Schema) -> Iterator[LineParts]:
+    """Of attributes with their levels and groupings with their groups."""
     for a in schema.attributes:
         yield "attribute", "", a.name, "", a.title
         yield from (("level", "", a.name, code, label) for code, label in zip(a.levels, a.labels, strict=True))
     for g in schema.recodes:
         yield "grouping", "", g.name, "", f"{g.title} (a coarser view of {g.attribute})"
         yield from (("group", "", g.name, code, label) for code, label in zip(g.groups, g.labels, strict=True))
-    for query in dict.fromkeys(n.query for n in u.noise):
-        yield "query", "", "", query, schema.query(query).title
 
 
 def _measurements(u: Universe, apart: bool) -> Iterator[LineParts]:
     file = f"{u.kind.file('nmf')}/*.parquet"
     yield "file", file, "", "", f"noisy measurements of {u.records}, and what is published exactly of them"
-    yield from _answers(file, u.schema, NMF | _measured_code(u, apart))
+    yield from of_answers(file, u.schema, NMF | _measured_code(u, apart))
     if apart:
         tree = _tree(u)
         yield "file", tree, "", "", f"the tree that {u.records} were measured over, whose codes the measurements have"
@@ -170,10 +180,11 @@ def _estimates(u: Universe, apart: bool) -> Iterator[LineParts]:
         f"unbiased estimates of {u.records} from all measurements together{MEASURED_UNITS if apart else ''}",
     )
     said = {c: NMF[c] for c in ("geocode", "query_name", "query_shape", "value")} | _measured_code(u, apart)
-    yield from _answers(file, u.schema, said | {"standard_error": "standard error of each estimate"})
+    yield from of_answers(file, u.schema, said | {"standard_error": "standard error of each estimate"})
 
 
-def _answers(file: str, schema: Schema, columns: dict[str, str]) -> Iterator[LineParts]:
+def of_answers(file: str, schema: Schema, columns: Mapping[str, str]) -> Iterator[LineParts]:
+    """Of files of answers to queries: their columns, and how attributes are grouped in them."""
     yield from (("column", file, name, "", says) for name, says in columns.items())
     for a in schema.attributes:
         yield "column", file, a.name, "", f"how {a.title} is grouped"
@@ -182,32 +193,33 @@ def _answers(file: str, schema: Schema, columns: dict[str, str]) -> Iterator[Lin
 
 
 def _microdata(u: Universe, spine: Spine, after: PostProcessing) -> Iterator[LineParts]:
-    plan, says = layout(u.microdata, spine.codes[-1], ""), {**SAYS, **u.microdata.says}
+    return of_microdata(u.microdata, u.schema, u.kind.folder, u.records, spine, after.csv)
+
+
+def of_microdata(
+    form: MicrodataForm, schema: Schema, folder: str, records: str, spine: Spine, csv: bool
+) -> Iterator[LineParts]:
+    """Of the files of microdata in a ``folder``: their columns, and the codes in these."""
+    plan, says = layout(form, spine.codes[-1], ""), {**SAYS, **form.says}
     coded = {c.name: c for c in plan.columns}
-    for file in (
-        f"microdata/{u.kind.folder}/*.parquet",
-        *([f"microdata/{u.kind.folder}.csv"] if after.csv else []),
-    ):
-        yield "file", file, "", "", f"one row for each record of {u.records}"
+    for file in (f"microdata/{folder}/*.parquet", *([f"microdata/{folder}.csv"] if csv else [])):
+        yield "file", file, "", "", f"one row for each record of {records}"
         for name in plan.order:
             column = coded.get(name)
-            if column is None:
-                yield "column", file, name, "", says[name]
-            elif column.decodes is None:
-                yield "column", file, name, "", says[name]
-                yield from (("code", file, name, code, x) for code, x in zip(column.values, column.labels, strict=True))
-            else:
-                a = u.schema.attribute(column.decodes)
-                yield "column", file, name, "", a.title
-                labels = [a.labels[i] if i >= 0 else "of no cell of the schema" for i in column.levels]
-                yield from (("code", file, name, code, x) for code, x in zip(column.values, labels, strict=True))
+            attribute = column and column.decodes
+            yield "column", file, name, "", schema.attribute(attribute).title if attribute else says[name]
+            if column:
+                yield from (("code", file, name, code, x) for code, x in column.meaning(schema).items())
 
 
-def _tables(u: Universe, spine: Spine, made_up: Mapping[str, str], private: bool) -> Iterator[LineParts]:
+def of_tables(
+    tables: Iterable[Table], records: str, spine: Spine, made_up: Mapping[str, str], private: bool
+) -> Iterator[LineParts]:
+    """Of published tables: their columns. ``made_up``: sentences on attributes that were made up by a rule."""
     places = {c for level in spine.levels for c in identifiers(spine, level)}
-    for table in tables_of(u, made_up):
+    for table in tables:
         file = f"tables/{table.name}_*.csv"
-        yield "file", file, "", "", f"{table.name}: {table.title} ({u.records}), one row for each unit of a level"
+        yield "file", file, "", "", f"{table.name}: {table.title} ({records}), one row for each unit of a level"
         yield "column", file, GEOCODE, "", CODE
         yield from (("column", file, c, "", says) for c, says in PLACES.items() if c in places)
         yield from (("column", file, f, "", x) for f, x in zip(table.columns, table.labels, strict=True))

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from das import spec as specification
-from das.accounting.document import Document, ForeignStatement
+from das.accounting.document import ForeignStatement
 from das.engine import Progress, Silent, executor, refuse_within_import
 from das.engine.choice import EngineChoice
 from das.engine.local import LocalEngine
@@ -23,7 +23,7 @@ from das.files import atomic
 from das.files.measurements import published_layout
 from das.files.release import spine as spine_file
 from das.files.release import statement
-from das.files.release.adoption import adopt
+from das.files.release.adoption import adopt, check_taken
 from das.files.run import run_directory
 from das.files.run.board import Board
 from das.files.run.ledger import LedgerFile, digests
@@ -120,7 +120,7 @@ def _estimate_from(
         with stages("take over"):
             adopt(release, directory.release)
             taken = digests(directory.release) | {"spec.toml": run_directory.file_digest(release / "spec.toml")}
-            _check_taken(release, taken, privacy)
+            check_taken(release, taken, privacy)
     atomic.write_text(directory.release / "spec.toml", specification.dump(opened.spec))
     seal(directory.release, privacy, opened.after.name)
     if len(spine_file.read_shards(directory.release / "spine.parquet")):
@@ -162,15 +162,6 @@ def _changed(spec: Spec, changes: Sequence[str]) -> Spec:
                             remedy=f"what can change afterwards is in {', '.join(AFTERWARDS)}; for anything else, "
                                    "run again: that measures again")  # fmt: skip
     return new
-
-
-def _check_taken(release: Path, taken: Mapping[str, str], said: Document) -> None:
-    """What was taken over is what the statement of the release has digests of: under a new seal, an alteration could
-    not be seen any more. (Measurements of another publisher are without.)"""
-    for name, digest in () if isinstance(said, ForeignStatement) else taken.items():
-        if said.digests.get(name) != digest:
-            raise ReleaseError("is not that of which privacy.json has the digest", where=release / name,
-                               remedy="the release is altered: get it again from where it was published")  # fmt: skip
 
 
 def post_processed(release: Path, workers: int) -> tuple[Made, Stages]:

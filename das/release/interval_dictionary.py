@@ -12,10 +12,8 @@ from das.files.release import replicates
 from das.files.release.tables import GEOID
 from das.model.universe import Universe
 from das.release.dictionary import NAME, DictionaryLine, LineParts, marks, written
-from das.release.post import Opened
-from das.release.replicated import PAGE
+from das.release.replicated import PAGE, Tabulated
 from das.tables import Table
-from das.tables import of as tables_of
 
 FILES = (
     (replicates.MANIFEST, "how the intervals were made, of which release, and the digests of all other files here"),
@@ -39,14 +37,14 @@ COLUMNS = {
 }
 
 
-def text(opened: Opened, tables: Collection[str]) -> str:
-    """The file, of intervals of the ``tables`` of these names."""
-    private = opened.after.private
-    out = [DictionaryLine("", "file", name, "", "", says) for name, says in FILES]
-    for u in opened.after.universes:
-        made_up = opened.assigned(u.name)
+def text(of: Tabulated, tables: Collection[str], *, paged: bool) -> str:
+    """The file, of intervals of the ``tables`` of these names; beside a page, if it is ``paged``."""
+    private = of.private
+    out = [DictionaryLine("", "file", name, "", "", says) for name, says in FILES if paged or name != PAGE]
+    for u in of.universes:
+        made_up = of.assigned(u)
         lines = list(_replicates(u, private))
-        for table in tables_of(u, made_up):
+        for table in (t for other, t in of.tables if other.name == u.name):
             if table.name in tables:
                 lines += _table(u, table, [made_up[a] for a in table.assigned], private)
         out += [DictionaryLine(u.name, *line) for line in lines]

@@ -18,7 +18,7 @@ from das.model.histogram import Histogram
 from das.model.universe import Universe
 from das.release import interval_dictionary, page
 from das.release.post import Opened
-from das.release.replicated import BY_TRUTH, ENOUGH, PAGE, AskedIntervals
+from das.release.replicated import BY_TRUTH, ENOUGH, PAGE, AskedIntervals, Tabulated
 from das.replicates import ReplicateErrors, interval
 from das.report.answers import Answers, Shown
 from das.report.interval_page import interval_html
@@ -27,10 +27,16 @@ from das.report.interval_page import interval_html
 CountsByLevel = Mapping[str, Histogram]
 
 
-def write(opened: Opened, out: Path, asked: AskedIntervals, tables: Collection[str], says: Sequence[str]) -> None:
-    """Into ``out``, which has the replicates, and intervals of ``tables``."""
+def write(of: Tabulated, out: Path, asked: AskedIntervals, tables: Collection[str]) -> None:
+    """Into ``out``, which has the replicates, and intervals of ``tables``. Of the demographic file there is no page."""
+    paged = isinstance(of.opened, Opened)
+    atomic.write_text(out / interval_dictionary.NAME, interval_dictionary.text(of, set(tables), paged=paged))
+    if isinstance(of.opened, Opened):
+        _page(of.opened, out, asked, of.says(asked.rule))
+
+
+def _page(opened: Opened, out: Path, asked: AskedIntervals, says: Sequence[str]) -> None:
     held = {u.name: _held(opened, out, u, asked.count) for u in opened.after.universes}
-    atomic.write_text(out / interval_dictionary.NAME, interval_dictionary.text(opened, set(tables)))
     shown = replicated(opened, page.shown(opened, {name: found[0] for name, found in held.items()}), held, asked)
     html = interval_html(
         shown, opened.after.name, asked.coverage, asked.count, ENOUGH, says, private=opened.after.private

@@ -135,7 +135,7 @@ def write_intervals(
     interval_rows.keep(out, every)
     if of.opened is not None and len(slices) == 1:  # a page that is looked at has room for no more
         there = {table.name for _, table, level in of.chosen() if file_of(table, level) in every}
-        interval_files.write(of.opened, out, asked, there, of.says(asked.rule))
+        interval_files.write(of, out, asked, there)
     listed = told | {"says": of.says(asked.rule), "rows": every}
     files = {"digests": run_directory.tree_digests(out)}
     atomic.write_json(out / replicates.MANIFEST, marked(dict(said) | listed | files, of.private))

@@ -8,7 +8,7 @@ Reading them needs no noise. Like ``das.release.post``, nothing here can see the
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,9 @@ from das.model.level_bounds import LevelBounds
 from das.model.not_private import marked
 from das.model.spine import Spine
 from das.model.universe import Universe
-from das.release.post import Opened
+from das.release import dhc_files
+from das.release.dhc import OpenedDhc, is_dhc_release, open_dhc
+from das.release.post import Opened, open_release
 from das.replicates import RULES, check_rule
 from das.tables import Table
 
@@ -46,6 +48,11 @@ SAYS = (
     "Of disclosure avoidance alone: not of coverage or response errors of the census.",
     "Approximate, and by published value: true counts that are small and were published as 0 are missed more often.",
     "Each by itself: of many intervals together some miss.",
+)
+#: Beside those of the demographic file, too.
+_GIVEN = (
+    "Given the redistricting counts that were published before, of persons and of occupied and vacant units, which all replicates have: "
+    "the errors of these are in no interval here, and what they determine has no width.",
 )
 _BY_TRUE_VALUE = "Approximate, and by published and by true value alike, over the cells of a level."
 
@@ -69,6 +76,8 @@ class AskedIntervals:
         check_rule(self.coverage, self.rule, COUNT_RULES)
 
 
+#: A release of either kind.
+AnyOpened = Opened | OpenedDhc
 #: A table of a universe, at a level.
 Chosen = tuple[Universe, Table, str]
 #: Published values of a table and the ends of their intervals, ``(units, columns)`` each.
@@ -77,23 +86,44 @@ Ends = tuple[NDArray[np.int64], ...]
 
 @dataclass(frozen=True, eq=False)
 class Tabulated:
-    """What intervals are of: tables of the counts of some universes, of the places of a tree. ``beside`` is said of them besides; what is known
-    exactly, ``opened`` has, if they are of a release."""
+    """What intervals are of: tables of the counts of some universes, of the places of a tree; ``at``, the levels of a table, where these are
+    not all. ``beside`` is said of them besides; what is known exactly, ``opened`` has, if they are of a release."""
 
     spine: Spine
     tables: tuple[tuple[Universe, Table], ...]
     private: bool
     beside: tuple[str, ...] = ()
-    opened: Opened | None = None
+    opened: AnyOpened | None = None
+    at: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @staticmethod
-    def of(opened: Opened) -> Tabulated:
+    def of(opened: AnyOpened) -> Tabulated:
+        if isinstance(opened, OpenedDhc):
+            us = [Universe(u.kind, u.schema) for u in opened.spec.universes]
+            every = tuple((u, t) for u in us for t in dhc_files.tables_of(u.name))
+            at = {t.name: dhc_files.levels_of(t, opened.spine) for _, t in every}
+            return Tabulated(opened.spine, every, opened.spec.run.private, _GIVEN, opened, at)
         every = tuple((u, t) for u in opened.after.universes for t in tables.of(u, opened.assigned(u.name)))
         return Tabulated(opened.spine, every, opened.after.private, opened=opened)
 
+    @property
+    def universes(self) -> tuple[Universe, ...]:
+        """Whose counts there are tables of."""
+        return tuple({u.name: u for u, _ in self.tables}.values())
+
     def chosen(self, names: Sequence[str] = (), levels: Sequence[str] = ()) -> list[Chosen]:
-        """:func:`chosen_of` these."""
-        return chosen_of(self.tables, self.spine.levels, names, levels)
+        """:func:`chosen_of` these, of levels that a table is published for. Raises :class:`UserError` where that leaves none."""
+        asked = chosen_of(self.tables, self.spine.levels, names, levels)
+        found = [(u, t, level) for u, t, level in asked if level in self.at.get(t.name, self.spine.levels)]
+        if asked and not found:
+            _, t, level = asked[0]
+            raise UserError(f"{t.name} is not published for the level {level}", where="--level",
+                            remedy=f"its levels are {', '.join(self.at[t.name])}")  # fmt: skip
+        return found
+
+    def assigned(self, u: Universe) -> dict[str, str]:
+        """Attributes that were made up by a rule, each with a sentence."""
+        return self.opened.assigned(u.name) if isinstance(self.opened, Opened) else {}
 
     def says(self, rule: str) -> tuple[str, ...]:
         """What must stand beside intervals by a ``rule``."""
@@ -101,7 +131,12 @@ class Tabulated:
 
     def bounds(self, u: Universe) -> dict[str, LevelBounds]:
         """By level, where any are known."""
-        return {} if self.opened is None else self.opened.published_bounds(u)
+        return self.opened.published_bounds(u) if isinstance(self.opened, Opened) else {}
+
+
+def open_either(release: Path) -> AnyOpened:
+    """A release of either kind. Raises :class:`ReleaseError` or :class:`SpecError` where the folder is no complete one."""
+    return open_dhc(release) if is_dhc_release(release) else open_release(release)
 
 
 def digest_of(release: Path) -> str:
@@ -117,13 +152,13 @@ def replicates_of(opened: Opened, u: Universe) -> Iterator[Histogram]:
         yield replicates.read(replicates.path_of(out, u.kind.folder, n), codes, u.schema)
 
 
-def intervals_of(opened: Opened) -> Iterator[tuple[Universe, Table, str, Ends]]:
+def intervals_of(opened: AnyOpened) -> Iterator[tuple[Universe, Table, str, Ends]]:
     """Of each table and level of which the release has intervals: these."""
     of = Tabulated.of(opened)
     yield from intervals_in(intervals_folder(opened), of, of.chosen())
 
 
-def intervals_folder(opened: Opened) -> Path | None:
+def intervals_folder(opened: AnyOpened) -> Path | None:
     """The folder of the intervals of a release, which are its own, and as they were made; none where it has none."""
     return opened.folder / INTERVALS if _said(opened) else None
 
@@ -137,7 +172,7 @@ def intervals_in(
             yield u, table, level, interval_rows.read(path, table, replicates.codes_of(of.spine, level))
 
 
-def _said(opened: Opened) -> dict[str, Any]:
+def _said(opened: AnyOpened) -> dict[str, Any]:
     """What the manifest of the intervals of a release says; nothing where it has none. Raises :class:`ReleaseError` where they are
     another release's, or altered."""
     out = opened.folder / INTERVALS

@@ -30,9 +30,11 @@ from das.noise import entropy
 from das.noise.answers import noisy_answers
 from das.noise.label import ChunkLabel
 from das.noise.samplers import VERSION
+from das.release import dhc_files, dhc_replicates
+from das.release.dhc import OpenedDhc
 from das.release.interval_writing import write_intervals
-from das.release.post import Opened, estimate, on_published, open_release
-from das.release.replicated import AskedIntervals, Tabulated, begin, digest_of
+from das.release.post import Opened, estimate, on_published
+from das.release.replicated import AnyOpened, AskedIntervals, Tabulated, begin, digest_of, open_either
 from das.version import __version__
 
 #: Values of one chunk of noise, about; of each level no more than two are held.
@@ -94,8 +96,10 @@ class Redrawn:
         return held[-1][1]
 
 
-def published(release: Opened) -> dict[str, Histogram]:
+def published(release: AnyOpened) -> dict[str, Histogram]:
     """The published counts of the lowest level, by universe."""
+    if isinstance(release, OpenedDhc):
+        return dhc_files.read_counts(release.folder, release.spine)
     codes = release.spine.codes[-1]
     return {
         u.name: microdata.read(release.folder / "microdata" / u.kind.folder, u, codes) for u in release.after.universes
@@ -107,12 +111,14 @@ def plans_of(release: Opened) -> dict[str, Plan]:
     return {u.name: u.plan for u in release.run.universes}
 
 
-def replicate(release: Opened, counts: Mapping[str, Histogram], number: int, seed: int) -> dict[str, Histogram]:
+def replicate(release: AnyOpened, counts: Mapping[str, Histogram], number: int, seed: int) -> dict[str, Histogram]:
     """The replicate ``number`` of published ``counts``: what the algorithm publishes of the lowest level if they are the truth.
 
     Raises:
         UserError: measurements of another publisher, whose budget nobody states.
     """
+    if isinstance(release, OpenedDhc):
+        return dhc_replicates.replicate(release, counts, number, seed)
     plans, out = plans_of(release), {}
     for u in release.after.universes:
         tree = release.tree(u)
@@ -135,21 +141,22 @@ def make(
     Raises:
         UserError: ``out`` has something else in it, or intervals of another seed or release; no such table or level.
     """
-    opened = open_release(release)
+    opened = open_either(release)
     of = Tabulated.of(opened)
     of.chosen(asked.tables, asked.levels)
     said = {"release": digest_of(release), "seed": asked.seed, "version": __version__}
-    plans_of(opened)  # what cannot be made is refused before anything is written
+    if isinstance(opened, Opened):
+        plans_of(opened)  # what cannot be made is refused before anything is written
     counts = published(opened)
     begin(out, said, resume, of.private, release / INTERVALS)
     asked = dataclasses.replace(asked, count=max(asked.count, replicates.largest(out)))
-    for u in opened.after.universes:
+    for u in of.universes:
         first = replicates.path_of(out, u.kind.folder, 0)
         if not first.exists():
             codes = replicates.codes_of(opened.spine, opened.spine.levels[-1])
             replicates.write(first, codes, u.schema, counts[u.name], private=of.private)
     left = [n for n in range(1, asked.count + 1)
-            if not all(replicates.path_of(out, u.kind.folder, n).exists() for u in opened.after.universes)]  # fmt: skip
+            if not all(replicates.path_of(out, u.kind.folder, n).exists() for u in of.universes)]  # fmt: skip
     progress.stage("replicates", asked.count)
     progress.advance(asked.count - len(left))
     with executor(min(workers, max(len(left), 1))) as pool:
@@ -161,16 +168,16 @@ def make(
 def _made(release: Path, digest: str, out: Path, seed: int, number: int) -> None:
     """One replicate, by whatever process."""
     opened, counts = _opened(release, digest)
-    found = replicate(opened, counts, number, seed)
-    codes = replicates.codes_of(opened.spine, opened.spine.levels[-1])
-    for u in opened.after.universes:
+    of, found = Tabulated.of(opened), replicate(opened, counts, number, seed)
+    codes = replicates.codes_of(of.spine, of.spine.levels[-1])
+    for u in of.universes:
         path = replicates.path_of(out, u.kind.folder, number)
-        replicates.write(path, codes, u.schema, found[u.name], private=opened.after.private)
+        replicates.write(path, codes, u.schema, found[u.name], private=of.private)
 
 
 @lru_cache(maxsize=1)
-def _opened(release: Path, digest: str) -> tuple[Opened, dict[str, Histogram]]:
+def _opened(release: Path, digest: str) -> tuple[AnyOpened, dict[str, Histogram]]:
     """What lies at a path may be another release the next time: it is known by its ``digest``."""
     del digest
-    opened = open_release(release)
+    opened = open_either(release)
     return opened, published(opened)

@@ -47,7 +47,7 @@ class PositivePart:
         if not self.smoothing:
             return (s > 0) / self.curvature
         u = np.maximum(s / (self.smoothing * self.width), 10 * _NOTHING)
-        return np.where(u > tail, 1 / ((1 + np.exp(-u)) * self.curvature), 0.0)
+        return np.where(u > tail, 1 / ((1 + np.exp(-np.maximum(u, tail))) * self.curvature), 0.0)
 
     def level(self, s: Array, total: Array) -> Array:
         r"""What to add to the potentials of each cell for its variables to sum to ``total``: ``(cells,)``.

@@ -19,11 +19,13 @@ from das.model.budget import Plan
 from das.model.exact import LARGEST
 from das.model.kinds import KINDS, RecordKind
 from das.model.not_private import WARNING
+from das.spec.dhc import NAME as DHC
+from das.spec.dhc import DhcSpec
 from das.spec.published import PublishedSpec
 from das.spec.run import RunSpec
 
 Spec = RunSpec | PublishedSpec
-SpecKind = TypeVar("SpecKind", RunSpec, PublishedSpec)
+SpecKind = TypeVar("SpecKind", RunSpec, PublishedSpec, DhcSpec)
 
 #: What a specification says of one machine alone.
 _OF_A_MACHINE: Any = {"data": {"path"}, "own": {"__all__": {"data": {"path"}}}}
@@ -49,6 +51,9 @@ def parse(
     if "published" in tree:
         raise SpecError("this is the specification of measurements that another publisher made: there is nothing to "
                         "measure by it", where=where, remedy="what follows measurement is das estimate --from")  # fmt: skip
+    if _is_dhc(tree):
+        raise SpecError("this is a specification of the demographic file", where=where,
+                        remedy="das run, check, estimate --from, account, tables and intervals take it or its releases; nothing else does")  # fmt: skip
     if folder is not None:
         tree["data"]["path"] = [str(folder / p) for p in tree["data"]["path"]]
     for renamed in _renamed(tree, where):
@@ -59,6 +64,28 @@ def parse(
     _check_numbers(tree, where)
     _one_total(tree, {item.partition("=")[0].strip() for item in overrides})
     return _checked(RunSpec, tree, lambda spec: spec.calibrate().check(), where)
+
+
+def parse_dhc(text: str, *, where: str, overrides: Sequence[str] = ()) -> DhcSpec:
+    """The same of the demographic file. Raises as :func:`parse` does."""
+    tree = _tree(text, where)
+    for item in overrides:
+        _override(tree, item)
+    _check_numbers(tree, where)
+    return _checked(DhcSpec, tree, lambda spec: spec, where)
+
+
+def is_dhc(text: str) -> bool:
+    """Whether a text is a specification of the demographic file."""
+    try:
+        return _is_dhc(tomllib.loads(text))
+    except (ValueError, RecursionError):
+        return False
+
+
+def _is_dhc(tree: dict[str, Any]) -> bool:
+    schema = tree.get("schema")
+    return isinstance(schema, dict) and schema.get("name") == DHC
 
 
 def of_release(text: str, *, where: str, overrides: Sequence[str] = ()) -> Spec:
@@ -231,7 +258,8 @@ def _fault(e: Any, kind: type[BaseModel]) -> str:
         return f"{path}: unknown key{hint}"
     if e["type"] == "missing":
         return f"{path}: missing"
-    return f"{path}: {e['msg'].removeprefix('Value error, ')}"
+    what = str(e["msg"]).removeprefix("Value error, ")
+    return f"{path}: {what}" if path else what
 
 
 def _known(path: Sequence[Any], kind: type[BaseModel]) -> list[str]:

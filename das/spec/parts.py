@@ -60,7 +60,7 @@ class Run(Part):
         return self.seed is None
 
 
-class _Files(Part):
+class Files(Part):
     """Where data are, and in which encoding."""
 
     path: tuple[str, ...] = ()
@@ -83,14 +83,14 @@ class _Files(Part):
         return value
 
 
-class TableData(_Files):
+class TableData(Files):
     """``[universes.<name>.data]``: the tables of a universe of your own."""
 
     columns: dict[str, Any]
     """Which column holds what, as under ``[data.columns]``; the last level of its geography joins a record to its place."""
 
 
-class Data(_Files):
+class Data(Files):
     """``[data]``."""
 
     reader: ReaderName

@@ -113,20 +113,25 @@ def test_the_same_page_comes_of_the_same_release(run: Path, text: str, tmp_path:
 def test_the_dictionary_has_every_file_and_every_column_and_no_other(run: Path, tmp_path: Path) -> None:
     some = worlds_copy(run, tmp_path)
     for folder, tables in ((run / "release" / "intervals", {"P1", "P2", "P3", "P4", "P5", "H1"}), (some, {"P2", "H1"})):
-        lines = pd.read_csv(folder / "dictionary.csv", dtype=str, keep_default_na=False)
-        assert (lines[COLUMN] == "seeded").all()
-        assert (lines["label"] != "").all()
-        patterns = lines[lines["kind"] == "file"]["file"].tolist()
-        assert {p.removesuffix("_*.parquet") for p in patterns if p.endswith("_*.parquet")} == tables
-        files = [str(p.relative_to(folder)) for p in sorted(folder.rglob("*")) if p.is_file()]
-        assert {f: sum(fnmatch(f, p) for p in patterns) for f in files} == dict.fromkeys(files, 1)
-        for pattern in patterns:
-            here = [folder / f for f in files if fnmatch(f, pattern)]
-            assert here, pattern
-            if pattern.endswith(".parquet"):
-                said = lines[(lines["kind"] == "column") & (lines["file"] == pattern)]["column"].tolist()
-                assert all(pq.read_schema(path).names == said for path in here), pattern
-                check_codes(lines[(lines["kind"] == "code") & (lines["file"] == pattern)], here)
+        check_dictionary(folder, tables)
+
+
+def check_dictionary(folder: Path, tables: set[str]) -> None:
+    """Of a folder of intervals of these tables of a seeded run."""
+    lines = pd.read_csv(folder / "dictionary.csv", dtype=str, keep_default_na=False)
+    assert (lines[COLUMN] == "seeded").all()
+    assert (lines["label"] != "").all()
+    patterns = lines[lines["kind"] == "file"]["file"].tolist()
+    assert {p.removesuffix("_*.parquet") for p in patterns if p.endswith("_*.parquet")} == tables
+    files = [str(p.relative_to(folder)) for p in sorted(folder.rglob("*")) if p.is_file()]
+    assert {f: sum(fnmatch(f, p) for p in patterns) for f in files} == dict.fromkeys(files, 1)
+    for pattern in patterns:
+        here = [folder / f for f in files if fnmatch(f, pattern)]
+        assert here, pattern
+        if pattern.endswith(".parquet"):
+            said = lines[(lines["kind"] == "column") & (lines["file"] == pattern)]["column"].tolist()
+            assert all(pq.read_schema(path).names == said for path in here), pattern
+            check_codes(lines[(lines["kind"] == "code") & (lines["file"] == pattern)], here)
 
 
 def worlds_copy(run: Path, folder: Path) -> Path:

@@ -8,23 +8,42 @@ everything is.
 from __future__ import annotations
 
 import shutil
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from das.accounting.document import ALTERED, Document, ForeignStatement
+from das.errors import ReleaseError
 from das.files import atomic
 
 #: Beside the folders of measurements: what every reader of them needs, and the ledger, which others' releases lack.
 _COPIED = ("spine.parquet", "areas.parquet", "ledger.jsonl")
 
 
-def adopt(release: Path, into: Path) -> None:
-    """Spine, ledger and noisy measurement files of ``release``, for the folder ``into``, which is there."""
+def adopt(release: Path, into: Path, also: Sequence[str] = ()) -> None:
+    """Spine, ledger and noisy measurement files of ``release``, for the folder ``into``, which is there; ``also`` what else its measurements
+    rest on."""
     for folder in sorted(p for p in release.glob("nmf*") if p.is_dir()):
         with atomic.folder(into / folder.name) as draft:
             for path in sorted(p for p in folder.rglob("*") if p.is_file()):
                 new = draft / path.relative_to(folder)
                 new.parent.mkdir(parents=True, exist_ok=True)
                 atomic.link(path.resolve(), new)
-    for name in _COPIED:
+    for name in (*also, *_COPIED):
         if (release / name).is_file():
             with atomic.file(into / name) as draft:
                 shutil.copyfile(release / name, draft)
+
+
+def check_taken(release: Path, taken: Mapping[str, str], said: Document) -> None:
+    """What was ``taken`` over of a release, SHA-256 by path, is what its statement has digests of, and nothing is lacking that was
+    measured: under a new seal neither could be seen any more. Raises :class:`ReleaseError`. (Measurements of another publisher are
+    without.)"""
+    if isinstance(said, ForeignStatement):
+        return
+    for name, digest in taken.items():
+        if said.digests.get(name) != digest:
+            raise ReleaseError("is not that of which privacy.json has the digest", where=release / name,
+                               remedy=ALTERED)  # fmt: skip
+    for name in said.digests:
+        if (name in _COPIED or name.startswith("nmf")) and name not in taken:
+            raise ReleaseError("is not there, and privacy.json has its digest", where=release / name, remedy=ALTERED)

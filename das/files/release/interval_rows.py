@@ -114,4 +114,8 @@ def _rows(table: Table, part: IntervalRows, private: bool) -> pa.Table:
 
 
 def _words(words: tuple[str, ...], at: NDArray[np.int64]) -> pa.DictionaryArray:
-    return pa.DictionaryArray.from_arrays(pa.array(at.astype(np.int16)), pa.array(words))
+    """The words at some places. Columns of both sexes have the same labels: each is in the dictionary once, for with one that is there twice
+    Parquet writes other bytes each time."""
+    place = {word: i for i, word in enumerate(dict.fromkeys(words))}
+    index = np.array([place[word] for word in words], dtype=np.int16)
+    return pa.DictionaryArray.from_arrays(pa.array(index[at]), pa.array(list(place)))

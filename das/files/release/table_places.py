@@ -38,11 +38,12 @@ class PlaceColumns:
         return PlaceColumns(spine.codes[spine.index(level)], identifiers(spine, level))
 
     @staticmethod
-    def of_areas(areas: Areas, noise: NDArray[np.float64]) -> PlaceColumns:
-        """``noise`` is the variance of each area's first column as it was measured."""
+    def of_areas(areas: Areas, noise: NDArray[np.float64] | None = None) -> PlaceColumns:
+        """``noise`` is the variance of each area's first column as it was measured, where that is known."""
         known = {GEOID: areas.geoids, NAME: encoded(areas.called)}
         beside: dict[str, NDArray[Any]] = {c: there for c, there in known.items() if there.any()}
-        return PlaceColumns(areas.codes, beside | {UNITS: np.bincount(areas.area), NOISE_SE: _error(noise)})
+        measured = {} if noise is None else {NOISE_SE: _error(noise)}
+        return PlaceColumns(areas.codes, beside | {UNITS: np.bincount(areas.area)} | measured)
 
     def with_noise(self, columns: Sequence[str], noise: NDArray[np.float64]) -> PlaceColumns:
         """With the standard errors of ``columns`` after the counts; ``noise`` are their variances, ``(rows, columns)``."""

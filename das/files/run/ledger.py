@@ -38,6 +38,8 @@ from das.model.mechanisms import MECHANISMS
 #: A level of a universe.
 StageKey = tuple[str, str]
 
+#: Folders of a level's measurements: drawn whole, or revealed on request.
+_MEASURED = ("DPQuery", "Revealed")
 #: The folder of intervals in a release, which is no part of what its statement seals.
 INTERVALS = "intervals"
 
@@ -279,20 +281,25 @@ def folder_digest(folder: Path, known: Mapping[Path, str] | None = None) -> str:
 
 def measured_files(release: Path) -> dict[str, Path]:
     """Every file of measurements, by its path in the release."""
-    folders = sorted(release.glob("nmf*/*.parquet/DPQuery"))
-    return {str(p.relative_to(release)): p for folder in folders for p in sorted(folder.rglob("*")) if p.is_file()}
+    every = (p for folder in _folders(release, _MEASURED) for p in sorted(folder.rglob("*")) if p.is_file())
+    return {str(p.relative_to(release)): p for p in every}
 
 
 def measurements(release: Path) -> dict[str, str]:
     """The digest of every folder of measurements: two releases with the same are estimates of one noise."""
-    return {str(p.relative_to(release)): folder_digest(p) for p in sorted(release.glob("nmf*/*.parquet/DPQuery"))}
+    return {str(p.relative_to(release)): folder_digest(p) for p in _folders(release, _MEASURED)}
+
+
+def _folders(release: Path, kinds: Sequence[str]) -> list[Path]:
+    """Those of measurements, or of constraints."""
+    return sorted(p for kind in kinds for p in release.glob(f"nmf*/*.parquet/{kind}"))
 
 
 def digests(release: Path, known: Mapping[str, str] | None = None) -> dict[str, str]:
     """SHA-256 of all that a release holds beside its privacy statement: of every folder of measurements and of
     constraints, and of every other file, but for ``intervals/``, which anybody can add (:mod:`das.release.replicated`). Files
     whose digest is ``known``, by their paths, are not read again."""
-    folders = sorted(p for kind in ("DPQuery", "Constraint") for p in release.glob(f"nmf*/*.parquet/{kind}"))
+    folders = _folders(release, (*_MEASURED, "Constraint"))
     inside = {*folders, release / INTERVALS}
     files = sorted(p for p in release.rglob("*") if p.is_file() and not inside & {*p.parents})
     stated = [p for p in files if p.parent != release or p.name not in (NAME, PAGE)]

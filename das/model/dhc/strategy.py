@@ -4,8 +4,8 @@ Source: the Bureau's production code, strategies ``dhcp_20220922_exp_iteration_2
 Puerto Rico. Each number is the rho of one query at one level, an answer has the variance 1/rho. The persons cost 24811/5000;
 households and units together 15401/2000.
 
-Persons rest on the published redistricting counts, which are exact in every block; households on the units, whose occupied ones of
-each tenure they are (:data:`TIE`). The strategies do not say so.
+Persons rest on the published redistricting counts, which are exact in every block; units on published occupied and vacant ones, and on
+facilities; households on the units, whose occupied ones of each tenure they are. The strategies do not say so.
 """
 
 from __future__ import annotations
@@ -49,9 +49,13 @@ _HOUSEHOLDS = (
 )  # fmt: skip
 _UNITS = (OuterPass(("tenvacgq",), ("tenvacgq",)),)
 
-#: The query of households, and that of units, whose answers are the same in every block; the latter has a group more, of
-#: units without a household.
-TIE = (TENURE.name, "tenure_3lev")
+#: The query of each whose answers are exact in every block. Of persons it has the redistricting cells, in their order; of units
+#: occupied ones, vacant ones, and facilities by type; of households the tenures that units have as ``tenure_3lev``, with a group more
+#: of units without a household.
+PERSONS_TIE, UNITS_TIE, HOUSEHOLDS_TIE = "hhgq8lev * votingage * hispanic * cenrace", "occupancy_gqlevels", TENURE.name
+UNITS_TENURE = "tenure_3lev"
+#: What the input is known for without noise: housing units, and facilities by type.
+UNITS_EXACT = "gqlevels"
 
 # rho of each query, in the order of the passes, in ten thousandths, from the root down
 _OF_PERSONS = {

@@ -22,13 +22,14 @@ from das.model.codes import text
 from das.model.ledger import Event
 from das.model.measured_spine import MeasuredSpine
 from das.model.mechanisms import MECHANISMS
+from das.release.dhc import is_dhc_release, open_dhc
 from das.release.groups import is_groups, open_groups
 from das.release.verify.place import place
-from das.spec import RunSpec, parse
+from das.spec import DhcSpec, RunSpec, parse
 from das.spec.detailed import DetailedSpec
 
 
-def drawn(release: Path) -> tuple[RunSpec | DetailedSpec, stated.Drawn]:
+def drawn(release: Path) -> tuple[RunSpec | DetailedSpec | DhcSpec, stated.Drawn]:
     """The specification of a release, and the events of its ledger: each draw of the plan once, kept, and what
     interrupted attempts drew. Raises :class:`ReleaseError` where there is no ledger, or it is not of this plan."""
     privacy_statement.read_ours(release)
@@ -39,6 +40,10 @@ def drawn(release: Path) -> tuple[RunSpec | DetailedSpec, stated.Drawn]:
     if missing := [n for n in ("ledger.jsonl", "spec.toml", "spine.parquet") if not (release / n).is_file()]:
         raise ReleaseError(f"there is no {missing[0]}", where=release,
                            remedy="name the run that has the noisy measurements")  # fmt: skip
+    if is_dhc_release(release):
+        dhc = open_dhc(release)
+        due = {u.name: [e for level in dhc.spine.levels for e in dhc.events(u, level)] for u in dhc.spec.universes}
+        return dhc.spec, _entered(LedgerFile(release / "ledger.jsonl"), due)
     spec = parse(run_directory.read_text(release / "spec.toml", "specification"), where=str(release / "spec.toml"))
     trees = trees_of(release, [u.name for u in spec.universes])
     _check_places(trees, release)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,12 +24,19 @@ def check_files(release: Path, mechanism: Mechanism, lines: Sequence[Line | Fore
     readers = {u: NmfReader(run_directory.nmf_folder(release, u), t.spine, t.measured) for u, t in trees.items()}
     for universe, reader in readers.items():
         for level in reader.spine.levels:
-            said = {d.query for d in lines if (d.universe, d.level) == (universe, level)}
-            if odd := said ^ set(reader.queries(level)):
-                raise ReleaseError(f"{sorted(odd)[0]!r} is in the files or in the statement, not in both",
-                                   where=f"{reader.root}, {level}", remedy=ALTERED)  # fmt: skip
+            check_queries(lines, universe, level, reader.queries(level), reader.root)
     for line in lines:
         _check_line(_Expected.of(line, mechanism), readers[line.universe], trees[line.universe])
+
+
+def check_queries(
+    lines: Sequence[Line | ForeignLine], universe: str, level: str, found: Iterable[str], root: Path
+) -> None:
+    """Raises :class:`ReleaseError` where the queries that were ``found`` in the files of a level are not those of its lines."""
+    said = {d.query for d in lines if (d.universe, d.level) == (universe, level)}
+    if odd := said ^ set(found):
+        raise ReleaseError(f"{sorted(odd)[0]!r} is in the files or in the statement, not in both",
+                           where=f"{root}, {level}", remedy=ALTERED)  # fmt: skip
 
 
 @dataclass(frozen=True)

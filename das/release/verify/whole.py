@@ -21,15 +21,16 @@ from das.files.run import run_directory
 from das.model.constraint import Constraint, summed
 from das.model.mechanisms import MECHANISMS
 from das.noise import entropy
-from das.release import dictionary
+from das.release import dhc_dictionary, dictionary
+from das.release.dhc import is_dhc_release, open_dhc
 from das.release.groups import is_groups, open_groups
-from das.release.verify import groups
+from das.release.verify import dhc, groups
 from das.release.verify.books import check_books, drawn, trees_of
 from das.release.verify.differences import differences
 from das.release.verify.measured import check_files
 from das.release.verify.place import place
 from das.release.verify.sealed import check_page, check_seal, same_software
-from das.spec import RunSpec
+from das.spec import DhcSpec, RunSpec
 from das.spec.detailed import DetailedSpec
 
 #: What is not a function of the ledger and the specification: held against something else, or believed.
@@ -52,7 +53,10 @@ def check(release: Path) -> Sequence[Line | ForeignLine]:
     if isinstance(said, ForeignStatement):
         check_files(release, mechanism, said.measured)
         return said.measured
-    check_files(release, mechanism, said.ledger)
+    if is_dhc_release(release):
+        dhc.check_files(open_dhc(release), mechanism, said.ledger)
+    else:
+        check_files(release, mechanism, said.ledger)
     check_books(release, said)
     return said.ledger
 
@@ -63,21 +67,28 @@ def statement(release: Path) -> Statement:
     spec, made = drawn(release)
     check(release)
     said = privacy_statement.read_ours(release)
-    if isinstance(spec, RunSpec):
+    if not isinstance(spec, DetailedSpec):
         _check_layout(release, spec)
+    if isinstance(spec, RunSpec):
         _check_constraints(release, spec, said)
         if same_software(said):
-            _check_dictionary(release, spec, said.assigned)
+            _check_dictionary(release, _dictionary(release, spec, said.assigned))
+    if isinstance(spec, DhcSpec):
+        opened_dhc = open_dhc(release)
+        dhc.check_counts(opened_dhc, said)
+        if same_software(said):
+            _check_dictionary(release, dhc_dictionary.text(opened_dhc))
     _check_again(release, spec, made, said)
     check_seal(release, said)
     check_page(release, said, spec.run.name)
     return said
 
 
-def _check_again(release: Path, spec: RunSpec | DetailedSpec, made: stated.Drawn, said: Statement) -> None:
+def _check_again(release: Path, spec: RunSpec | DetailedSpec | DhcSpec, made: stated.Drawn, said: Statement) -> None:
     """Every value that follows from ledger, specification and source, and every sentence that follows from them."""
     name, private = entropy.stated(spec.run.entropy, spec.run.seed)
-    again = stated.statement(spec.terms, made, said.outside, name, private, assigned=said.assigned)
+    notes = spec.notes if isinstance(spec, DhcSpec) else ()
+    again = stated.statement(spec.terms, made, said.outside, name, private, notes, assigned=said.assigned)
     if lost := [x for x in again.says if x not in said.says]:
         raise ReleaseError(f"it does not say: {lost[0]}", where=release / NAME,
                            remedy=f"{ALTERED}; or check it with the version of das that stated it")  # fmt: skip
@@ -87,7 +98,7 @@ def _check_again(release: Path, spec: RunSpec | DetailedSpec, made: stated.Drawn
                            where=place(release / NAME, at), remedy=ALTERED)  # fmt: skip
 
 
-def _check_layout(release: Path, spec: RunSpec) -> None:
+def _check_layout(release: Path, spec: RunSpec | DhcSpec) -> None:
     """Nothing lies beside the levels' measurements, and no column beside those of the trees: what nobody reads, nobody
     checks."""
     trees: dict[Path, tuple[str, ...]] = {release / "spine.parquet": spine_file.COLUMNS}
@@ -128,14 +139,17 @@ def _check_constraints(release: Path, spec: RunSpec, said: Statement) -> None:
                            f"files, and {'' if odd in listed else 'not '}in the statement", where=where, remedy=ALTERED)  # fmt: skip
 
 
-def _check_dictionary(release: Path, spec: RunSpec, assigned: dictionary.Assigned) -> None:
+def _dictionary(release: Path, spec: RunSpec, assigned: dictionary.Assigned) -> str:
+    spine = spine_file.read(release / "spine.parquet")
+    apart = [name for name, tree in trees_of(release, [u.name for u in spec.universes]).items() if not tree.alike]
+    return dictionary.text(spec.after, spine, assigned, apart)
+
+
+def _check_dictionary(release: Path, again: str) -> None:
     """Line by line what the specification gives. Before anything is post-processed there is none."""
     path = release / dictionary.NAME
     if not path.exists():
         return
-    spine = spine_file.read(release / "spine.parquet")
-    apart = [name for name, tree in trees_of(release, [u.name for u in spec.universes]).items() if not tree.alike]
-    again = dictionary.text(spec.after, spine, assigned, apart)
     said = run_directory.read_text(path, "data dictionary")
     for i, (one, other) in enumerate(zip_longest(said.splitlines(), again.splitlines())):
         if one != other:

@@ -15,7 +15,7 @@ from das.errors import SpecError
 from das.model.budget import Neighbours
 from das.model.dhc.households import DHCH
 from das.model.dhc.persons import DHCP
-from das.model.dhc.strategy import LEVELS, TIE, households, persons, units
+from das.model.dhc.strategy import HOUSEHOLDS_TIE, LEVELS, UNITS_TENURE, households, persons, units
 from das.model.dhc.units import TENVACGQ
 from das.model.strategy import OuterPass, Strategy
 
@@ -92,7 +92,10 @@ def test_the_last_pass_of_persons_splits_years_alone() -> None:
 
 
 def test_occupied_units_are_the_households_of_each_tenure() -> None:
-    mine, theirs = DHCH.query(TIE[0]).groupings[DHCH.axis(TIE[0])], TENVACGQ.query(TIE[1]).groupings[0]
+    mine, theirs = (
+        DHCH.query(HOUSEHOLDS_TIE).groupings[DHCH.axis(HOUSEHOLDS_TIE)],
+        TENVACGQ.query(UNITS_TENURE).groupings[0],
+    )
     assert mine.groups == theirs.groups[:3]
     assert [theirs.groups[i] for i in theirs.index[:5]] == ["mortgage", "clear", "rented", "rented", "not-occupied"]
 

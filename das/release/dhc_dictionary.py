@@ -1,0 +1,94 @@
+"""``dictionary.csv`` of a release of the DHC: what its microdata and tables, its measurements, their columns and codes mean.
+
+The lines are those of :mod:`das.release.dictionary`: a function of the tree and of the specification, not of any count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from das.files import atomic
+from das.files.release import tied
+from das.model.dhc import unit_records
+from das.model.dhc.microdata import person_form
+from das.release import dictionary
+from das.release.dhc import OpenedDhc
+from das.release.dhc_files import PUBLISHED, tables_of
+from das.release.dictionary import NAME, NMF, DictionaryLine
+from das.spec.dhc import DhcUniverse
+
+#: Of every release, those that this has, too.
+FILES = {
+    name: says for name, says in dictionary.FILES
+    if name in ("spec.toml", "privacy.json", "privacy.html", "ledger.jsonl", "spine.parquet", NAME)
+} | {"report.html": "the counts at a glance, how they were made, and what to be careful about"}  # fmt: skip
+#: How a reader calls the records of each universe.
+RECORDS = {"persons": "persons", "units": "housing units and facilities of group quarters", "households": "households"}
+#: And those of each folder of microdata, with its columns.
+MICRODATA = {
+    "persons": (RECORDS["persons"], person_form),
+    "units": (f"{RECORDS['units']}, with the households that live there", unit_records.form),
+}
+#: Columns of what was revealed of the measurements, but for those of the attributes.
+REVEALED = {name: NMF[name] for name in ("geocode", "query_name", "query_shape", "variance")} | {
+    "cell": "which answers were revealed, a list of their numbers in C order, from 0 (measurements)",
+    "value": "these answers, a list as long; of a constraint all of them, in C order",
+}
+#: Of units, whose housing units and facilities are published exactly beside them.
+EXACT = {"sign": NMF["sign"]}
+#: And of counts that were published before.
+TIED = {
+    "geocode": NMF["geocode"],
+    "answer": "number of the answer to the query, in C order, from 0",
+    "count": "the count",
+}
+
+
+def text(opened: OpenedDhc) -> str:
+    """The file of a release."""
+    return dictionary.written(entries(opened), opened.spec.run.private)
+
+
+def write(opened: OpenedDhc) -> None:
+    """Write the file into the folder of the release."""
+    atomic.write_text(opened.folder / NAME, text(opened))
+
+
+def entries(opened: OpenedDhc) -> Iterator[DictionaryLine]:
+    """The lines."""
+    spine, out, private = opened.spine, opened.spec.output, opened.spec.run.private
+    for name, says in FILES.items():
+        yield DictionaryLine("", "file", name, "", "", says)
+    yield from dictionary.of_tree(spine)
+    for u in opened.spec.universes:
+        schema = PUBLISHED[u.name]().schema
+        yield from _lines(u.name, dictionary.of_schema(schema))
+        if u.name in MICRODATA:
+            records, form = MICRODATA[u.name]
+            yield from _lines(u.name, dictionary.of_microdata(form(), schema, u.name, records, spine, out.csv))
+        if out.tables:
+            yield from _lines(u.name, dictionary.of_tables(tables_of(u.name), RECORDS[u.name], spine, {}, private))
+        yield from _lines(u.name, _measurements(u))
+
+
+def _lines(universe: str, parts: Iterable[dictionary.LineParts]) -> Iterator[DictionaryLine]:
+    return (DictionaryLine(universe, *line) for line in parts)
+
+
+def _measurements(u: DhcUniverse) -> Iterator[dictionary.LineParts]:
+    """Of the queries of a universe, of what was revealed of their answers, and of what is tied."""
+    for query in (q for p in u.strategy.outer for q in p.queries):
+        yield "query", "", "", query, u.schema.query(query).title
+    file, what = (
+        f"{u.kind.file('nmf')}/*.parquet",
+        f"noisy measurements of {RECORDS[u.name]}: of all that was drawn the answers that were looked at",
+    )
+    yield "file", file, "", "", what + (", and what is published exactly" if u.exact else "")
+    yield from dictionary.of_answers(file, u.schema, REVEALED | (EXACT if u.exact else {}))
+    if u.rests is None:
+        file, what = (
+            tied.name(u.name),
+            f"counts of the lowest units that {RECORDS[u.name]} have exactly: answers to {u.tie}; 0 where there is no row",
+        )
+        yield "file", file, "", "", what
+        yield from (("column", file, name, "", says) for name, says in TIED.items())

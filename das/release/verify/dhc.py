@@ -1,0 +1,107 @@
+"""A release of the demographic file, held against its plan and against what must hold of its counts.
+
+Of the measurements every unit of every level has a row for each query, with the noise that is stated; of the published records: in every
+block persons have the redistricting counts that were published before, units the published occupied and vacant ones and the facilities,
+households are the units of each tenure, nobody is where the block has no facility of that type, and no structural zero is violated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from das.accounting.document import ALTERED, Line, Statement
+from das.errors import ReleaseError
+from das.files.measurements.nmf_reader import NmfReader
+from das.model.histogram import Histogram
+from das.model.mechanism import Mechanism
+from das.release import dhc_files
+from das.release.dhc import OpenedDhc, tenures
+from das.release.verify.measured import check_queries
+from das.spec.dhc import HOUSEHOLDS, PERSONS, UNITS, DhcUniverse
+
+
+def check_files(opened: OpenedDhc, mechanism: Mechanism, lines: Sequence[Line]) -> None:
+    """Raises :class:`ReleaseError` at the first line of the ledger that the measurements do not bear out."""
+    sources = {u.name: opened.source(u) for u in opened.spec.universes}
+    for name, there in sources.items():
+        for level in opened.spine.levels:
+            check_queries(lines, name, level, there.queries(level), there.root)
+    for line in lines:
+        if line.universe not in sources or line.level not in opened.spine.levels:
+            raise ReleaseError(
+                f"nothing is measured of {line.universe} at {line.level}", where=opened.folder, remedy=ALTERED
+            )
+        source = sources[line.universe]
+        where = f"{source.root}, {line.level}, {line.query}"
+        units, answers = source.shape(line.level, line.query)
+        variance = source.variance(line.level, line.query)
+        if (units, answers) != (line.units, line.answers):
+            raise ReleaseError(
+                f"{units} units x {answers} answers, the statement says {line.units} x {line.answers}",
+                where=where,
+                remedy=ALTERED,
+            )
+        least = max(mechanism.variance(line.parameter), float(np.finfo(np.float32).tiny))
+        odd = ~(np.abs(variance / least - 1) <= 1e-5)
+        if odd.any():
+            unit = int(np.argmax(odd))
+            raise ReleaseError(f"variance {variance[unit]:.6g} of {opened.spine.code(line.level, unit)}, the statement gives {least:.6g}",
+                               where=where, remedy=ALTERED)  # fmt: skip
+
+
+def check_counts(opened: OpenedDhc, said: Statement) -> None:
+    """Raises :class:`ReleaseError` at the first thing that must hold exactly and does not."""
+    _check_known(opened, said)
+    counts = dhc_files.read_counts(opened.folder, opened.spine)
+    where = opened.folder / "microdata"
+    exact = {**opened.tied, HOUSEHOLDS: tenures(counts[UNITS])}
+    for u in opened.spec.universes:
+        h = counts[u.name]
+        if not u.schema.possible[h.cell].all():
+            raise ReleaseError(
+                f"{u.name}: somebody is where nobody can be (a structural zero)", where=where, remedy=ALTERED
+            )
+        if len(odd := _differing(u, h, exact[u.name])):
+            code = opened.spine.code(opened.spine.levels[-1], int(odd[0]))
+            raise ReleaseError(
+                f"{u.name}: {len(odd):,} blocks have not the counts that are tied, as {code}",
+                where=where,
+                remedy=ALTERED,
+            )
+    persons = counts[PERSONS]
+    axis = opened.spec.universe(PERSONS).schema
+    level = persons.cell // int(np.prod(axis.shape[1:]))
+    if len(odd := np.flatnonzero(~opened.able[persons.unit, level])):
+        code = opened.spine.code(opened.spine.levels[-1], int(persons.unit[odd[0]]))
+        raise ReleaseError(f"{len(odd):,} counts of persons in a type of group quarters that the block has no facility of, as {code}",
+                           where=where, remedy=ALTERED)  # fmt: skip
+
+
+def _differing(u: DhcUniverse, h: Histogram, exact: Histogram) -> np.ndarray:
+    """The lowest units whose answers to the query that is tied are others."""
+    query = u.schema.query(u.tie)
+    found = Histogram.of(h.units, query.answers, h.unit, query.at(h.cell), h.count)
+    if found.same_as(exact):
+        return np.zeros(0, dtype=np.int64)
+    both = [set(zip(x.unit.tolist(), x.cell.tolist(), x.count.tolist(), strict=True)) for x in (found, exact)]
+    return np.unique(np.array([unit for unit, _, _ in both[0] ^ both[1]]))
+
+
+def _check_known(opened: OpenedDhc, said: Statement) -> None:
+    """What is published exactly stands in the files of constraints, and is the counts that are tied."""
+    units = opened.spec.universe(UNITS)
+    root = opened.source(units).root
+    listed = {(c.universe, c.level, c.constraint, c.sign) for c in said.outside}
+    there = {(name, level, query, "=") for name, pairs in opened.spec.exact.items() for level, query in pairs}
+    if listed != there:
+        raise ReleaseError("it lists other constraints than the specification has", where=opened.folder, remedy=ALTERED)
+    ((level, query),) = opened.spec.exact[UNITS]
+    found = NmfReader(root, opened.spine).constraints(level)
+    dense = opened.tied[UNITS].dense()
+    exact = np.concatenate([dense[:, :2].sum(axis=1, keepdims=True), dense[:, 2:]], axis=1)
+    if set(found) != {query} or not np.array_equal(found[query][1], exact):
+        raise ReleaseError(
+            "the housing units and facilities that are listed are not those that are tied", where=root, remedy=ALTERED
+        )

@@ -1,0 +1,244 @@
+"""The specification of the demographic file: three universes over the tree of an earlier redistricting release.
+
+The production budgets are in :mod:`das.model.dhc.strategy`; a configuration says which of them each level has, and a multiple of them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Literal
+
+import tomli_w
+from pydantic import Field, field_validator, model_validator
+
+from das.accounting.statement import Terms
+from das.errors import SpecError
+from das.model.budget import Plan
+from das.model.dhc import strategy
+from das.model.frozen import Frozen
+from das.model.kinds import RecordKind, kind_of
+from das.model.not_private import WARNING
+from das.model.post_processing import Method
+from das.model.schema import Schema
+from das.model.strategy import Strategy
+from das.spec.exact import ExactNumber
+from das.spec.parts import Files, Output, Part, Run
+
+#: ``schema.name`` of such a configuration.
+NAME = "dhc"
+PERSONS, UNITS, HOUSEHOLDS = "persons", "units", "households"
+_FEW = 100
+#: The levels of a tree of tabulation whose budgets have other names.
+_LIKE = {level: level for level in strategy.LEVELS} | {"Nation": "US", "Tract": "Tract_Subset"}
+
+
+class DhcSchema(Part):
+    """``[schema]``."""
+
+    name: Literal["dhc"]
+    """Persons (``dhcp``), units (``tenvacgq``) and households (``dhch``)."""
+
+
+class DhcData(Files):
+    """``[data]``."""
+
+    path: tuple[str, ...] = ()
+    """A folder with the linked tables ``persons``, ``households`` and ``units``; ``--data`` replaces it."""
+
+
+class Earlier(Part):
+    """``[constraints]``: what is published exactly, outside the guarantee."""
+
+    from_: str = Field(default="", alias="from")
+    """A redistricting release of the same blocks, whose published counts the persons and units of every block have. In a release: its name."""
+    digest: str = ""
+    """Of a release: SHA-256 of the privacy statement of that release."""
+
+
+class DhcGeography(Part):
+    """``[geography]``."""
+
+    levels: tuple[str, ...] = Field(min_length=2)
+    """The lower levels of the tree of the earlier release, or all, root first."""
+
+
+class DhcBudget(Part):
+    """``[budget]``: zCDP, of neighbours that differ in one record of one universe (bounded)."""
+
+    persons: ExactNumber = Fraction(1)
+    """A multiple of the rho that production spent on each query of persons."""
+    units: ExactNumber = Fraction(1)
+    """The same of units."""
+    households: ExactNumber = Fraction(1)
+    """The same of households."""
+    where: Literal["US", "PR"] = "US"
+    """Whose production budgets: those of the nation, or of Puerto Rico."""
+    delta: ExactNumber = Fraction(1, 10**10)
+    """The privacy statement says epsilon at this delta."""
+    levels: dict[str, str] = Field(default={})
+    """Level of the tree, and the level of the production tree whose budget it has. Absent: that of its name, and a tract's is that
+    of ``Tract_Subset``."""
+
+    @field_validator("persons", "units", "households")
+    @classmethod
+    def _positive(cls, value: Fraction) -> Fraction:
+        if value <= 0:
+            raise ValueError(f"{value} is not positive")
+        return value
+
+    @field_validator("delta")
+    @classmethod
+    def _between(cls, value: Fraction) -> Fraction:
+        if not 0 < value < 1:
+            raise ValueError(f"{value} is not between 0 and 1")
+        return value
+
+
+@dataclass(frozen=True, eq=False)
+class DhcUniverse(Frozen):
+    """Records of one kind, the strategy by which they are measured and estimated, and the query ``tie`` whose answers are exact in every
+    lowest unit: published before, or, where it ``rests`` on another universe, by that. What is ``exact`` of it is published as it is
+    true; its records may be ``housed`` where there are facilities alone."""
+
+    kind: RecordKind
+    strategy: Strategy
+    tie: str
+    rests: str | None = None
+    exact: str | None = None
+    housed: bool = False
+
+    @property
+    def name(self) -> str:
+        return self.kind.name
+
+    @property
+    def schema(self) -> Schema:
+        return self.strategy.schema
+
+    @cached_property
+    def plan(self) -> Plan:
+        return self.strategy.plan()
+
+
+class DhcEstimation(Part):
+    """``[estimation]``."""
+
+    method: Method = "topdown"
+    """Each level from its own measurements given the level above, or, of queries with at most 100 answers, from those of all levels."""
+
+    @property
+    def most(self) -> int:
+        """Answers of the largest query of which all levels are looked at (:mod:`das.estimate.upward`)."""
+        return _FEW if self.method == "full-information" else 0
+
+
+class DhcSpec(Part):
+    """A whole run of the demographic file. Frozen; every part checked against the others."""
+
+    run: Run
+    schema_: DhcSchema = Field(alias="schema")
+    data: DhcData = DhcData()
+    constraints: Earlier = Earlier()
+    geography: DhcGeography
+    budget: DhcBudget = DhcBudget()
+    estimation: DhcEstimation = DhcEstimation()
+    output: Output = Output()
+
+    @model_validator(mode="after")
+    def _agree(self) -> DhcSpec:
+        levels = self.geography.levels
+        if len(set(levels)) < len(levels):
+            raise ValueError("geography.levels: a level is there twice")
+        if odd := [lv for lv in self.budget.levels if lv not in levels]:
+            raise ValueError(f"budget.levels: {odd[0]!r} is not in geography.levels")
+        budgets = strategy.LEVELS if self.budget.where == "US" else strategy.LEVELS[1:]
+        for level in levels:
+            if self._like(level) not in budgets:
+                raise ValueError(f"budget.levels: {level!r} has no budget of production: say {level} = \"{budgets[0]}\", or another of "
+                                 f"{', '.join(budgets)}")  # fmt: skip
+        if self.run.entropy != "keyed":
+            raise ValueError(
+                'run.entropy: noise on request must be the same when it is asked again: only "keyed" can be'
+            )
+        return self
+
+    def _like(self, level: str) -> str:
+        return self.budget.levels.get(level, _LIKE.get(level, level))
+
+    @cached_property
+    def universes(self) -> tuple[DhcUniverse, ...]:
+        """Persons, units, and households, which rest on the units."""
+        b = self.budget
+        persons, units, households = (
+            self._on_levels(of(b.where), times)
+            for of, times in (
+                (strategy.persons, b.persons),
+                (strategy.units, b.units),
+                (strategy.households, b.households),
+            )
+        )
+        return (
+            DhcUniverse(kind_of(PERSONS), persons, strategy.PERSONS_TIE, housed=True),
+            DhcUniverse(kind_of(UNITS), units, strategy.UNITS_TIE, exact=strategy.UNITS_EXACT),
+            DhcUniverse(kind_of(HOUSEHOLDS), households, strategy.HOUSEHOLDS_TIE, rests=UNITS),
+        )
+
+    def universe(self, name: str) -> DhcUniverse:
+        return next(u for u in self.universes if u.name == name)
+
+    def _on_levels(self, of: Strategy, times: Fraction) -> Strategy:
+        rho = {lv: {q: times * r for q, r in of.rho[self._like(lv)].items()} for lv in self.geography.levels}
+        return Strategy(of.schema, rho, of.outer)
+
+    @property
+    def exact(self) -> dict[str, tuple[tuple[str, str], ...]]:
+        """By universe level and query of what is published exactly: housing units, and facilities by type."""
+        return {u.name: ((self.geography.levels[-1], u.exact),) if u.exact else () for u in self.universes}
+
+    @cached_property
+    def terms(self) -> Terms:
+        """What an account of this specification is about."""
+        us, plan = self.universes, self.universes[0].plan
+        return Terms(
+            plan.mechanism, plan.neighbours, self.budget.delta, self.geography.levels,
+            {u.name: u.schema for u in us}, self.exact, paths={u.name: u.plan.paths for u in us},
+        )  # fmt: skip
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Sentences for the privacy statement of a run that rests on the earlier release."""
+        return (
+            f"The redistricting counts of persons and of occupied and vacant units of every block are those of the release {self.constraints.from_!r} "
+            f"(SHA-256 of its privacy.json: {self.constraints.digest}). They were published before, from the same records: what that cost is in its "
+            "own statement, and adds to this.",
+            "A household is a record of its own, and so is each person in it: whoever asks what is told of a household with all its persons "
+            "adds up what is said of each.",
+        )  # fmt: skip
+
+    def dump(self) -> str:
+        """As TOML, without ``data.path``: what a rerun needs, and nothing of one machine but for ``constraints.from``, which of a release is
+        the name of that (:meth:`after`)."""
+        tree = self.model_dump(mode="json", by_alias=True, exclude={"data": {"path"}}, exclude_none=True)
+        return ("" if self.run.private else f"# {WARNING}\n") + tomli_w.dumps(tree)
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the resolved specification."""
+        return hashlib.sha256(self.dump().encode()).hexdigest()
+
+    def after(self, earlier: str, digest: str) -> DhcSpec:
+        """The same of a release, which names the one that it rests on."""
+        return self.model_copy(update={"constraints": Earlier.model_validate({"from": earlier, "digest": digest})})
+
+    def lower(self, levels: Sequence[str]) -> int:
+        """Where in the ``levels`` of an earlier tree those of this begin. Raises :class:`SpecError`."""
+        own = self.geography.levels
+        for first in range(len(levels)):
+            if tuple(levels[first:]) == own:
+                return first
+        raise SpecError(f"geography.levels is {', '.join(own)}, and the earlier release has {', '.join(levels)}",
+                        where="geography.levels", remedy="name its lower levels, or all")  # fmt: skip

@@ -1,0 +1,156 @@
+"""The input of the demographic file: linked records to histograms over the tree of an earlier release.
+
+What is taken over from that release is public. What of the records must agree with it is what is published exactly, there and here:
+the blocks, their housing units, and that there is a facility of group quarters where somebody lives in one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from das.accounting.document import NAME
+from das.engine import Progress
+from das.errors import InputError, SpecError, UserError
+from das.files.readers import linked
+from das.files.readers.linked import LinkedExtract
+from das.files.release import statement
+from das.files.run import run_directory
+from das.model.closed import Closed
+from das.model.codes import text
+from das.model.confidential import Confidential
+from das.model.dhc import strategy
+from das.model.dhc.units import TENVACGQ
+from das.model.histogram import Histogram
+from das.model.kinds import HOUSING
+from das.model.kinds import PERSONS as PEOPLE
+from das.model.schema import H1, PL94
+from das.model.source import Source
+from das.model.spine import Spine
+from das.release.dhc import Ints, is_dhc_release, units_tied
+from das.release.post import Opened, open_release
+from das.release.replicates import published
+from das.release.verify.sealed import check_digests
+from das.spec import DhcSpec
+from das.spec.dhc import HOUSEHOLDS, PERSONS, UNITS
+from das.truth.histogram import lowest_histogram
+
+#: What to do about another release.
+_NAME = "constraints.from must name a redistricting release of persons and housing units"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PreparedDhc(Closed):
+    """The tree of the earlier release, what is ``tied`` of persons and units, and by universe the true counts of the lowest units. ``spec``
+    names the earlier release."""
+
+    spec: DhcSpec
+    spine: Spine
+    tied: Mapping[str, Histogram]
+    lowest: Mapping[str, Confidential[Histogram]]
+    sources: tuple[Source, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class EarlierRelease:
+    """A redistricting release: its tree from some level down, the published counts of the lowest units, its name and the digest of its
+    statement."""
+
+    spine: Spine
+    persons: Histogram
+    homes: Histogram
+    name: str
+    digest: str
+
+    @staticmethod
+    def read(folder: Path, spec: DhcSpec) -> EarlierRelease:
+        """Raises :class:`UserError` for one of other records or that is altered, :class:`SpecError` for one of other levels."""
+        if is_dhc_release(folder):
+            raise UserError("this is a release of the demographic file itself", where=folder, remedy=_NAME)
+        said, opened = statement.read(folder), open_release(folder)
+        _check_schemas(opened)
+        check_digests(folder, said)  # what is published again must be what was published
+        if spec.run.private and not opened.after.private:
+            raise UserError("this release was seeded: its counts are not private, and would be published again", where=folder,
+                            remedy="name one that is private; or try out with run.seed, which makes this one not private either")  # fmt: skip
+        counts = published(opened)
+        first, whole = spec.lower(opened.spine.levels), opened.spine
+        if (roots := len(whole.codes[first])) > 1:
+            raise SpecError(f"the earlier release has {roots:,} units of {whole.levels[first]}, and a tree has one root",
+                            where="geography.levels", remedy=f"begin above, such as with {whole.levels[0]}")  # fmt: skip
+        spine = Spine(whole.levels[first:], whole.codes[first:], whole.parent[first:], whole.names[first:])
+        digest = run_directory.file_digest(folder / NAME)
+        if spec.constraints.digest not in ("", digest):
+            raise UserError("its privacy.json has not the SHA-256 that constraints.digest names", where=folder,
+                            remedy="name the release of that digest; or leave constraints.digest out")  # fmt: skip
+        return EarlierRelease(spine, counts[PEOPLE.name], counts[HOUSING.name], opened.after.name, digest)
+
+
+def _check_schemas(opened: Opened) -> None:
+    known = {u.name: u.schema for u in opened.after.universes}
+    for name, schema in ((PEOPLE.name, PL94), (HOUSING.name, H1)):
+        if name not in known or known[name].attributes != schema.attributes:
+            raise UserError(f"it has no {name} by {', '.join(a.name for a in schema.attributes)}", where=opened.folder,
+                            remedy=_NAME)  # fmt: skip
+
+
+def prepare(spec: DhcSpec, folder: Path, earlier: EarlierRelease, progress: Progress) -> PreparedDhc:
+    """From linked tables in a folder. Raises :class:`InputError` where the records are not of the blocks, housing units and facilities that were published."""
+    given, spine = linked.read(folder, encoding=spec.data.encoding, progress=progress), earlier.spine
+    unit = _units_of(given, spine)
+    records = {PERSONS: given.persons, UNITS: given.units, HOUSEHOLDS: given.households}
+    lowest = {name: lowest_histogram(r, unit, spine) for name, r in records.items()}
+    exact = exact_units(lowest[UNITS])
+    _check_homes(exact[:, 0], earlier, spine)
+    facilities = exact[:, 1:]
+    _check_facilities(facilities, earlier, spine)
+    tied = {PERSONS: earlier.persons, UNITS: units_tied(earlier.homes, facilities)}
+    return PreparedDhc(spec.after(earlier.name, earlier.digest), spine, tied, lowest, given.sources)
+
+
+def exact_units(units: Confidential[Histogram]) -> Ints:
+    """Housing units, and facilities by type: published exactly, ``(units, 25)``."""
+    return units.open("what is published exactly: housing units and facilities").answer(
+        TENVACGQ.query(strategy.UNITS_EXACT)
+    )
+
+
+def _units_of(given: LinkedExtract, spine: Spine) -> Ints:
+    """The unit of each block of the records."""
+    lowest = spine.levels[-1]
+    unit = spine.find(lowest, given.blocks)
+    remedy = "give the records of the blocks of the earlier release, all of them"
+    if (unit < 0).any():
+        raise InputError(f"{int((unit < 0).sum()):,} blocks are not in the earlier release, such as {text(given.blocks[unit < 0])[0]}",
+                         where=UNITS, remedy=remedy)  # fmt: skip
+    if len(unit) < spine.units(lowest):
+        lost = np.setdiff1d(np.arange(spine.units(lowest)), unit)
+        raise InputError(f"{len(lost):,} blocks of the earlier release are not here, such as {spine.code(lowest, int(lost[0]))}",
+                         where=UNITS, remedy=remedy)  # fmt: skip
+    return unit
+
+
+def _check_homes(units: Ints, earlier: EarlierRelease, spine: Spine) -> None:
+    """Housing units were published exactly: they are the same."""
+    odd = np.flatnonzero(units != earlier.homes.totals())
+    if len(odd):
+        lowest, at = spine.levels[-1], int(odd[0])
+        raise InputError(f"{len(odd):,} blocks have other housing units than were published, as {spine.code(lowest, at)}, which has {units[at]}"
+                         f" and not {earlier.homes.totals()[at]}", where=UNITS, remedy="give the records that the earlier release was made of")  # fmt: skip
+
+
+def _check_facilities(facilities: Ints, earlier: EarlierRelease, spine: Spine) -> None:
+    """Whoever was published in group quarters of a class is in a block with a facility of it."""
+    hhgq = PL94.query("hhgq")
+    persons = earlier.persons.answer(hhgq)[:, 1:]
+    of_type = np.array(TENVACGQ.query("hhgq8lev").groupings[0].index)[-facilities.shape[1] :] - 1
+    there = np.zeros_like(persons)
+    np.add.at(there.T, of_type, facilities.T)
+    odd = np.flatnonzero(((persons > 0) & (there == 0)).any(axis=1))
+    if len(odd):
+        raise InputError(f"{len(odd):,} blocks were published with persons in group quarters of a class of which they have no facility, as "
+                         f"{spine.code(spine.levels[-1], int(odd[0]))}", where=UNITS,
+                         remedy="give the facilities that the earlier release was made of")  # fmt: skip

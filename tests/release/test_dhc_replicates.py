@@ -1,0 +1,328 @@
+"""Replicates of the demographic file: noise of the plan's law, of nobody's key; what is tied is tied; intervals are those of the replicates."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import chi2
+
+import das
+from das.engine import Silent, executor
+from das.errors import DasError, InputError, UserError
+from das.files.release import replicates as files
+from das.files.run.run_directory import tree_digests
+from das.model.histogram import Histogram
+from das.release import dhc_replicates, verify
+from das.release.dhc import OpenedDhc, open_dhc, tenures
+from das.release.dhc_replicates import RedrawnOnRequest, replicate
+from das.release.replicated import PAGE, AskedIntervals, Tabulated
+from das.release.replicates import make, published
+from das.spec.dhc import HOUSEHOLDS, PERSONS, UNITS, DhcEstimation
+from tests.commands import Commands
+from tests.release.test_interval_files import check_dictionary
+from tests.worlds import Worlds
+
+CHOSEN = {"tables": ("P12",), "levels": ("County",)}
+ASKED = AskedIntervals(2, seed=5, coverage=0.9, **CHOSEN)
+
+
+@pytest.fixture(scope="module")
+def run(worlds: Worlds, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """With intervals of one table at one level."""
+    out = worlds.copy(worlds.dhc(), tmp_path_factory.mktemp("made") / "run")
+    make(out / "release", out / "release" / "intervals", ASKED, workers=1, resume=False, progress=Silent())
+    return out
+
+
+@pytest.fixture(scope="module")
+def opened(run: Path) -> OpenedDhc:
+    return open_dhc(run / "release")
+
+
+@pytest.fixture(scope="module")
+def counts(opened: OpenedDhc) -> Mapping[str, Histogram]:
+    return published(opened)
+
+
+@pytest.fixture(scope="module")
+def drawn(run: Path, opened: OpenedDhc) -> list[dict[str, Histogram]]:
+    """The release, and its replicates, from the files."""
+    codes = files.codes_of(opened.spine, "Block")
+    folder = run / "release" / "intervals"
+    return [
+        {u.name: files.read(files.path_of(folder, u.kind.folder, n), codes, u.schema) for u in opened.spec.universes}
+        for n in range(3)
+    ]
+
+
+def source(
+    opened: OpenedDhc, counts: Mapping[str, Histogram], name: str, number: int = 1, seed: int = 5
+) -> RedrawnOnRequest:
+    levels = counts[name].upward(opened.spine)
+    return RedrawnOnRequest(opened.spec.universe(name), opened.spine, levels, seed, number)
+
+
+def every(of: RedrawnOnRequest, level: str, query: str) -> tuple[np.ndarray, np.ndarray]:
+    """All coordinates of a query."""
+    units, answers = of.shape(level, query)
+    unit, answer = np.divmod(np.arange(units * answers), answers)
+    return unit, answer
+
+
+# --- noise -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "level", "query"),
+    [(UNITS, "Block", "tenvacgq"), (HOUSEHOLDS, "State", "detailed"), (PERSONS, "County", "detailed")],
+)
+def test_noise_has_the_variance_of_the_plan(
+    opened: OpenedDhc, counts: Mapping[str, Histogram], name: str, level: str, query: str
+) -> None:
+    """Squares are as many chi-squares, nearly; seven tenths of the scale would be seen, and so would noise that is not about 0."""
+    of, u = source(opened, counts, name), opened.spec.universe(name)
+    (draw,) = (d for d in u.plan.at(level) if d.query == query)
+    unit, answer = every(of, level, query)
+    noise = of.answers(level, query, unit, answer) - of.counts[level].answer(u.schema.query(query)).ravel()
+    squares = (noise**2 / draw.variance).sum()
+    low, high = chi2.ppf([1e-5, 1 - 1e-5], len(noise))
+    assert low < squares < high
+    assert not low < 0.49 * squares < high
+    assert abs(noise.mean()) < 4.5 * np.sqrt(draw.variance / len(noise))
+
+
+def test_variances_are_those_that_the_release_states(opened: OpenedDhc, counts: Mapping[str, Histogram]) -> None:
+    for u in opened.spec.universes:
+        of, told = source(opened, counts, u.name), opened.source(u)
+        for level in opened.spine.levels:
+            assert sorted(of.queries(level)) == sorted(told.queries(level))
+            for query in of.queries(level):
+                assert of.shape(level, query) == told.shape(level, query)
+                assert np.array_equal(of.variance(level, query), told.variance(level, query))
+
+
+def test_an_answer_is_the_same_whoever_asks_and_in_which_order(
+    opened: OpenedDhc, counts: Mapping[str, Histogram], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dhc_replicates, "LIMIT", 100)  # several streams in so small a tree
+    level, query = "Block", "tenvacgq"
+    of = source(opened, counts, UNITS)
+    unit, answer = every(of, level, query)
+    assert len(unit) > 900
+    whole = of.answers(level, query, unit, answer)
+    some = np.random.default_rng(1).integers(0, len(unit), 3000)
+    again = source(opened, counts, UNITS)
+    for part in np.array_split(some, 7):
+        assert np.array_equal(again.answers(level, query, unit[part], answer[part]), whole[part])
+
+
+def test_streams_share_no_noise(
+    opened: OpenedDhc, counts: Mapping[str, Histogram], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of another seed, number, universe, level or query, or of other blocks: noise that is not correlated. The same stream twice would be
+    1, whatever the scale."""
+    monkeypatch.setattr(dhc_replicates, "LIMIT", 460)  # 13 blocks of 35 answers of units
+    size, found = 455, []
+
+    def noise(of: RedrawnOnRequest, level: str, query: str, first: int = 0) -> Any:
+        unit, answer = np.divmod(np.arange(first, first + size), of.shape(level, query)[1])
+        true = of.counts[level].sparse(of.universe.schema.query(query)).read(np.arange(first, first + size))
+        return of.answers(level, query, unit, answer) - true
+
+    for number, seed in ((1, 5), (2, 5), (1, 6)):
+        of = source(opened, counts, UNITS, number, seed)
+        found += [noise(of, "Block", "tenvacgq", first) for first in (0, size)]
+    for name in (PERSONS, HOUSEHOLDS):
+        of = source(opened, counts, name)
+        found += [noise(of, level, q) for level in opened.spine.levels for q in of.queries(level)
+                  if np.prod(of.shape(level, q)) >= size]  # fmt: skip
+    assert len(found) > 40
+    among = np.corrcoef(np.array(found))[~np.eye(len(found), dtype=bool)]
+    assert np.abs(among).max() < 6 / np.sqrt(size)
+
+
+def test_what_is_not_measured_has_no_answer(opened: OpenedDhc, counts: Mapping[str, Histogram]) -> None:
+    of, one = source(opened, counts, UNITS), np.zeros(1, dtype=np.int64)
+    with pytest.raises(InputError, match="not measured"):
+        of.answers("Block", "nothing", one, one)
+    with pytest.raises(InputError, match="no unit"):
+        of.answers("State", "tenvacgq", one + 1, one)
+    with pytest.raises(InputError, match="no answer"):
+        of.answers("State", "tenvacgq", one, one + of.shape("State", "tenvacgq")[1])
+
+
+# --- replicates ------------------------------------------------------------------------------------------------
+
+
+def test_what_is_tied_is_tied_in_every_replicate(opened: OpenedDhc, drawn: list[dict[str, Histogram]]) -> None:
+    persons, units, households = (opened.spec.universe(name) for name in (PERSONS, UNITS, HOUSEHOLDS))
+    for found in drawn[1:]:
+        for u in (persons, units):
+            assert np.array_equal(found[u.name].sparse(u.schema.query(u.tie)).dense(), opened.tied[u.name].dense())
+        by_tenure = found[HOUSEHOLDS].sparse(households.schema.query(households.tie)).dense()
+        assert np.array_equal(by_tenure, tenures(found[UNITS]).dense())
+        level = np.unravel_index(found[PERSONS].cell, persons.schema.shape)[persons.schema.axis("relgq")]
+        assert opened.able[found[PERSONS].unit, level].all()
+
+
+def test_replicates_are_of_the_release_and_differ(opened: OpenedDhc, drawn: list[dict[str, Histogram]]) -> None:
+    for name, h in published(opened).items():
+        assert drawn[0][name].same_as(h)
+        assert not drawn[1][name].same_as(h)
+        assert not drawn[1][name].same_as(drawn[2][name])
+
+
+def test_a_replicate_follows_from_its_seed_and_number(
+    opened: OpenedDhc, counts: Mapping[str, Histogram], drawn: list[dict[str, Histogram]]
+) -> None:
+    with executor(2) as pool:  # whoever solves the families
+        again = replicate(opened, counts, 2, 5, pool)
+    other = replicate(opened, counts, 2, 6)
+    for name, h in again.items():
+        assert h.same_as(drawn[2][name])
+        assert not other[name].same_as(h)
+
+
+def test_the_method_is_that_of_the_release(
+    opened: OpenedDhc, counts: Mapping[str, Histogram], drawn: list[dict[str, Histogram]]
+) -> None:
+    informed = opened.spec.model_copy(update={"estimation": DhcEstimation(method="full-information")})
+    found = replicate(dataclasses.replace(opened, spec=informed), counts, 2, 5)
+    assert not found[PERSONS].same_as(drawn[2][PERSONS])
+    tie = opened.spec.universe(PERSONS).schema.query(opened.spec.universe(PERSONS).tie)
+    assert np.array_equal(found[PERSONS].sparse(tie).dense(), opened.tied[PERSONS].dense())
+
+
+def test_the_files_do_not_follow_the_workers(run: Path, tmp_path: Path) -> None:
+    make(run / "release", tmp_path / "two", ASKED, workers=2, resume=False, progress=Silent())
+    assert tree_digests(tmp_path / "two") == tree_digests(run / "release" / "intervals")
+
+
+def test_what_was_interrupted_goes_on(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    out, made_one = tmp_path / "out", dhc_replicates.replicate
+
+    def second_fails(
+        opened: OpenedDhc, counts: Mapping[str, Histogram], number: int, seed: int
+    ) -> dict[str, Histogram]:
+        if number == 2:
+            raise KeyboardInterrupt
+        return made_one(opened, counts, number, seed)
+
+    monkeypatch.setattr(dhc_replicates, "replicate", second_fails)
+    with pytest.raises(KeyboardInterrupt):
+        make(run / "release", out, ASKED, workers=1, resume=False, progress=Silent())
+    monkeypatch.undo()
+    with pytest.raises(UserError, match="not finished"):
+        make(run / "release", out, ASKED, workers=1, resume=False, progress=Silent())
+    first = files.path_of(out, "persons", 1)
+    before = first.stat().st_mtime_ns
+    make(run / "release", out, ASKED, workers=1, resume=True, progress=Silent())
+    assert first.stat().st_mtime_ns == before
+    assert tree_digests(out) == tree_digests(run / "release" / "intervals")
+
+
+# --- intervals -------------------------------------------------------------------------------------------------
+
+
+def test_intervals_are_those_of_the_replicates(run: Path) -> None:
+    """Men of each county, counted in the files of the replicates, and the rule by hand."""
+    rows = das.read_intervals(run, "P12", "County", method="replicates")
+    tables = das.read_tables(run, "P12", "County")
+    assert rows["value"].tolist() == tables["value"].tolist()
+    assert rows["field"].tolist() == tables["field"].tolist()
+    persons = pd.read_parquet(run / "release" / "intervals" / "replicates" / "persons")
+    men = persons[persons["sex"] == "male"]
+    county = men["GEOID"].astype(str).str[:5]
+    number = men["replicate"].astype(int)
+    counted = men.groupby([county, number], observed=True)["count"].sum().unstack()
+    rows = rows[rows["field"] == "P0120002"].set_index("geocode")
+    rmse = np.sqrt(((counted[[1, 2]].sub(counted[0], axis=0)) ** 2).mean(axis=1))
+    assert rmse.max() > 0
+    assert (rows["value"] == counted[0]).all()
+    bias = counted[[1, 2]].sub(counted[0], axis=0).mean(axis=1)
+    spread = counted[[1, 2]].std(axis=1)
+    kept = (bias.abs() < spread / 2) | ((bias > 0) & (counted[0] < 25))  # the bias is not subtracted
+    assert (rows["lower"] == np.floor(counted[0] - 2.015 * rmse + 1e-9).clip(lower=0))[kept].all()
+    assert (rows["upper"] >= rows["value"])[kept].all()
+
+
+def test_what_was_published_before_has_no_width_and_it_is_said(run: Path) -> None:
+    rows = das.read_intervals(run, "P12", "County", method="replicates")
+    total = rows[rows["field"] == "P0120001"]
+    assert (total["lower"] == total["value"]).all()
+    assert (total["upper"] == total["value"]).all()
+    assert (rows["upper"] > rows["lower"]).any()
+    says = json.loads((run / "release" / "intervals" / "manifest.json").read_text())["says"]
+    assert any("published before" in line and "no width" in line for line in says)
+
+
+def test_it_is_verified_with_them_and_not_where_they_were_altered(run: Path, tmp_path: Path) -> None:
+    verify.statement(run / "release")
+    shutil.copytree(run / "release", tmp_path / "release")
+    file = tmp_path / "release" / "intervals" / "P12_County.parquet"
+    file.write_bytes(file.read_bytes() + b" ")
+    with pytest.raises(DasError, match=r"manifest\.json"):
+        verify.statement(tmp_path / "release")
+
+
+def test_the_dictionary_has_every_file_and_every_column_and_no_other(run: Path) -> None:
+    folder = run / "release" / "intervals"
+    check_dictionary(folder, {"P12"})
+    assert not (folder / PAGE).exists()
+
+
+def test_tables_are_chosen_at_the_levels_that_they_are_published_for(opened: OpenedDhc, run: Path) -> None:
+    of = Tabulated.of(opened)
+    there = {p.stem for p in (run / "release" / "tables").glob("*.csv")}
+    assert {f"{t.name}_{level}" for _, t, level in of.chosen()} == there
+    assert [level for _, _, level in of.chosen(["PCT12"], ["County", "Block"])] == ["County"]
+    with pytest.raises(UserError, match="PCT12 is not published for the level Block"):
+        of.chosen(["PCT12"], ["Block"])
+
+
+# --- the command -----------------------------------------------------------------------------------------------
+
+
+def test_the_command_adds_them_to_a_release(commands: Commands, run: Path) -> None:
+    call = commands.named("intervals")
+    code, out, _ = call(
+        run, "--replicates", 2, "--seed", 5, "--table", "H4", "--level", "Tract", "--rule", "pratt", "--json"
+    )
+    assert code == 0
+    said = json.loads(out)
+    assert list(said["rows"]) == ["H4_Tract.parquet"]
+    assert "page" not in said
+    wide = das.read_intervals(run, "H4", method="replicates")
+    code, out, _ = call(run, "--replicates", 2, "--seed", 5, "--table", "H4", "--level", "Tract", "--table", "P12")
+    assert code == 0
+    assert "published before" in out
+    narrow = das.read_intervals(run, "H4", method="replicates")
+    assert (wide["lower"] <= narrow["lower"]).all()
+    assert (wide["upper"] >= narrow["upper"]).all()
+    assert commands.named("account")("verify", run)[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (("--table", "PCT12", "--level", "Block"), "its levels are"),
+        (("--table", "P99"), "there is no 'P99'"),
+        (("--level", "Place"), "there is no 'Place'"),
+    ],
+)
+def test_what_cannot_be_is_refused_before_anything_is_written(
+    commands: Commands, worlds: Worlds, options: tuple[str, ...], says: str
+) -> None:
+    run = worlds.dhc()
+    code, _, err = commands.named("intervals")(run, *options)
+    assert code == 2
+    assert says in err
+    assert not (run / "release" / "intervals").exists()

@@ -1,0 +1,99 @@
+"""The specification of the demographic file: budgets are production's, times what is asked; what does not fit is said."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+from das.errors import SpecError
+from das.model.dhc import strategy
+from das.spec import DhcSpec, is_dhc, parse, parse_dhc
+
+TEXT = (Path(__file__).resolve().parents[2] / "configs" / "dhc-2020.toml").read_text(encoding="utf-8")
+PRODUCTION = (
+    'geography.levels=["US", "State", "County", "Prim", "Tract_Subset_Group", "Tract_Subset", "Block_Group", "Block"]'
+)
+
+
+def of(*changes: str) -> DhcSpec:
+    return parse_dhc(TEXT, where="c", overrides=changes)
+
+
+def test_over_the_production_tree_it_costs_what_production_cost() -> None:
+    spec = of(PRODUCTION, "budget.levels={}")
+    cost = {u.name: u.plan.cost for u in spec.universes}
+    assert cost["persons"] == Fraction(24811, 5000)
+    assert cost["units"] + cost["households"] == Fraction(15401, 2000)
+    assert spec.universe("persons").plan.draws == strategy.persons().plan().draws
+
+
+@pytest.mark.parametrize("times", [Fraction(1, 7), Fraction(3)])
+def test_a_budget_times_some_number_is_every_query_times_it(times: Fraction) -> None:
+    for name in ("persons", "units", "households"):
+        plain, more = of().universe(name).plan, of(f'budget.{name}="{times}"').universe(name).plan
+        assert [(d.level, d.query, d.cost * times) for d in plain.draws] == [
+            (d.level, d.query, d.cost) for d in more.draws
+        ]
+        assert more.cost == plain.cost * times
+
+
+def test_each_level_has_the_budget_of_the_level_that_is_named() -> None:
+    spec = of('budget.levels={Tract = "County"}')
+    tract = {d.query: d.cost for d in spec.universe("persons").plan.at("Tract")}
+    assert tract == strategy.persons().rho["County"]
+    assert {d.query: d.cost for d in of().universe("persons").plan.at("Tract")} == strategy.persons().rho[
+        "Tract_Subset"
+    ]
+
+
+def test_it_survives_its_dump_which_names_nothing_of_this_machine() -> None:
+    spec = of("data.path=/somewhere/secret", "run.seed=3").after("pl94", "ab" * 32)
+    text = spec.dump()
+    assert "secret" not in text
+    assert text.startswith("# NOT PRIVATE")
+    again = parse_dhc(text, where="dumped")
+    assert again.dump() == text
+    assert again.digest == spec.digest
+    assert [u.plan.draws for u in again.universes] == [u.plan.draws for u in spec.universes]
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ("budget.persons=0", "0 is not positive"),
+        ("budget.persons=much", "much"),
+        ("budget.delta=1", "not between 0 and 1"),
+        ('budget.levels={Tract = "Parish"}', "'Tract' has no budget of production"),
+        ('budget.levels={Parish = "State"}', "'Parish' is not in geography.levels"),
+        ('geography.levels=["State", "Parish", "Block"]', "'Parish' has no budget of production"),
+        ('geography.levels=["State", "Block", "Block"]', "twice"),
+        ("run.entropy=forgetful", "only"),
+        ("rounding.objective=nearest", "unknown key"),
+        ("budget.person=1", "did you mean 'persons'"),
+        ("budget.where=PR", "'US' has no budget"),
+    ],
+)
+def test_what_does_not_fit_is_said(change: str, says: str) -> None:
+    with pytest.raises(SpecError, match=says.replace("(", r"\(")):
+        of(change)
+
+
+def test_puerto_rico_has_budgets_of_its_own() -> None:
+    spec = of("budget.where=PR", 'geography.levels=["State", "County", "Tract", "Block_Group", "Block"]')
+    assert {d.query: d.cost for d in spec.universe("persons").plan.at("State")} == strategy.persons("PR").rho["State"]
+
+
+def test_the_levels_are_the_lower_ones_of_the_earlier_release() -> None:
+    levels = ("US", "State", "County", "Tract", "Block_Group", "Block")
+    assert of().lower(levels) == 0
+    assert of('geography.levels=["County", "Tract", "Block_Group", "Block"]').lower(levels) == 2
+    with pytest.raises(SpecError, match="the earlier release has"):
+        of('geography.levels=["State", "Tract", "Block_Group", "Block"]').lower(levels)
+
+
+def test_nobody_takes_it_for_another_configuration() -> None:
+    assert [is_dhc(t) for t in (TEXT, '[schema]\nname = "pl94"', "= not toml")] == [True, False, False]
+    with pytest.raises(SpecError, match="demographic file"):
+        parse(TEXT, where="c")
