@@ -480,7 +480,6 @@ def test_its_tables_are_printed_and_read_as_any(run: Path, tmp_path: Path, comma
         (["run", "dhc-2020", "--set", "budget.rho=1"], "unknown key"),
         (["plan", "dhc-2020"], "demographic file"),
         (["check", "dhc-2020", "--data", "x"], "the plan alone"),
-        (["intervals", "RUN", "--replicates", "2"], "demographic file"),
         (["evaluate", "RUN"], "demographic file"),
         (["nmf", "summary", "RUN"], "demographic file"),
         (["nmf", "show", "RUN", "--level", "State"], "demographic file"),

@@ -180,7 +180,7 @@ def test_the_public_page_is_the_same_from_the_release_alone(run: Path, tmp_path:
     """With manifest, confidential part and all that was computed gone, and by two workers."""
     alone = tmp_path / "elsewhere"
     alone.mkdir()
-    for name in ("spec.toml", "spine.parquet", "areas.parquet", "privacy.json"):
+    for name in ("spec.toml", "spine.parquet", "areas.parquet", "privacy.json", "ledger.jsonl"):
         shutil.copy(run / "release" / name, alone)
     for name in ("nmf", "nmf-housing"):
         shutil.copytree(run / "release" / name, alone / name)
