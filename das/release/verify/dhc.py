@@ -17,7 +17,7 @@ from das.files.measurements.nmf_reader import NmfReader
 from das.model.histogram import Histogram
 from das.model.mechanism import Mechanism
 from das.release import dhc_files
-from das.release.dhc import OpenedDhc, tenures
+from das.release.dhc import Ints, OpenedDhc, tenures
 from das.release.verify.measured import check_queries
 from das.spec.dhc import HOUSEHOLDS, PERSONS, UNITS, DhcUniverse
 
@@ -71,15 +71,15 @@ def check_counts(opened: OpenedDhc, said: Statement) -> None:
                 remedy=ALTERED,
             )
     persons = counts[PERSONS]
-    axis = opened.spec.universe(PERSONS).schema
-    level = persons.cell // int(np.prod(axis.shape[1:]))
+    schema = opened.spec.universe(PERSONS).schema
+    level = persons.cell // int(np.prod(schema.shape[1:]))  # of relgq, the first attribute
     if len(odd := np.flatnonzero(~opened.able[persons.unit, level])):
         code = opened.spine.code(opened.spine.levels[-1], int(persons.unit[odd[0]]))
         raise ReleaseError(f"{len(odd):,} counts of persons in a type of group quarters that the block has no facility of, as {code}",
                            where=where, remedy=ALTERED)  # fmt: skip
 
 
-def _differing(u: DhcUniverse, h: Histogram, exact: Histogram) -> np.ndarray:
+def _differing(u: DhcUniverse, h: Histogram, exact: Histogram) -> Ints:
     """The lowest units whose answers to the query that is tied are others."""
     query = u.schema.query(u.tie)
     found = Histogram.of(h.units, query.answers, h.unit, query.at(h.cell), h.count)
