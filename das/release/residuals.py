@@ -7,18 +7,23 @@ run against the noise (:math:`\sum e_i z_i \ge 0` in expectation), so
 .. math:: E\,\tfrac1n \sum r_i^2 \le \sigma^2 + \overline{e^2} .
 
 If publishing was no worse than measuring, :math:`\overline{e^2} \le \sigma^2`, then :math:`\sum r_i^2 / \sigma^2` is at most a
-noncentral chi-square of n degrees with noncentrality n: mean 2n, variance 6n. A query is listed where it exceeds the quantile of
-that at which all queries of a release together raise a false alarm in one of a thousand. Then :math:`\overline{e^2}` is at least
-:math:`\overline{r^2} - \sigma^2`, and that is stated. What is not listed can still be worse by less than this can show.
+noncentral chi-square X of n degrees with noncentrality n: mean 2n, variance 6n. By Chernoff's inequality, for x > 2n,
+
+.. math:: \ln P(X \ge x) \le \min_t \Big( \frac{nt}{1 - 2t} - \frac n2 \ln(1 - 2t) - tx \Big), \qquad
+          1 - 2t = u = \frac{n + \sqrt{n^2 + 4nx}}{2x} \text{ at the minimum, where } x u^2 = n u + n,
+
+which is :func:`log_tail`. A query is listed where that is so small that all queries of a release together raise a false alarm in at
+most one of a thousand. Then :math:`\overline{e^2}` is at least :math:`\overline{r^2} - \sigma^2`, and that is stated. What is not
+listed can still be worse by less than this can show.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from math import log, sqrt
 
 import numpy as np
-import scipy
 
 from das.model.histogram import Histogram
 from das.model.measurement import MeasurementSource
@@ -80,8 +85,17 @@ def misfits(sums: Iterable[ResidualSums], tests: int) -> list[Misfit]:
     return [
         Misfit(s.universe, s.level, s.query, s.answers, (s.variances / s.answers) ** 0.5,
                (max(s.squares - s.variances, 0.0) / s.answers) ** 0.5)
-        for s in sums if s.answers and s.scaled > scipy.stats.ncx2.isf(FALSE_ALARM / tests, s.answers, s.answers)
+        for s in sums if s.answers and log_tail(s.scaled, s.answers) < log(FALSE_ALARM / tests)
     ]  # fmt: skip
+
+
+def log_tail(x: float, n: int) -> float:
+    """A bound of ln P(X >= x) for a noncentral chi-square X of n degrees with noncentrality n; 0 up to its mean."""
+    if x <= 2 * n:
+        return 0.0
+    u = (n + sqrt(n * n + 4 * n * x)) / (2 * x)
+    t = (1 - u) / 2
+    return n * t / u - n / 2 * log(u) - t * x
 
 
 def _sums(universe: Universe, source: MeasurementSource, level: str, name: str, published: Histogram) -> ResidualSums:

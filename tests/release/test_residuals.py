@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import log
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import ncx2
 
 from das.model.histogram import Histogram
 from das.model.kinds import HOUSING, PERSONS
 from das.model.measurement import Measurement, Measurements
 from das.model.schema import Attribute, Schema
 from das.model.universe import Universe
-from das.release.residuals import ResidualSums, merged, misfits, residual_sums
+from das.release.residuals import ResidualSums, log_tail, merged, misfits, residual_sums
 
 SCHEMA = Schema("mine", (Attribute("a", tuple("abcde")), Attribute("b", tuple("uvwxyz"))), (), (), None)
 UNIVERSE = Universe(PERSONS, SCHEMA)
@@ -45,6 +49,15 @@ def test_errors_as_large_as_the_noise_raise_no_alarm(units: int) -> None:
     """At the limit, independent errors of exactly the noise's size, 300 releases: a thousandth may be listed."""
     assert sum(bool(listed(units, 5.0, seed)) for seed in range(300)) <= 2
     assert sum(bool(listed(units, 0.0, seed)) for seed in range(300)) == 0
+
+
+@given(st.integers(1, 10**7), st.floats(1e-12, 0.4))
+def test_the_bound_of_the_tail_is_one_and_no_wider_than_it_must_be(n: int, p: float) -> None:
+    """Against the quantile: never below; and too large by no more than about the deviation itself, which Chernoff's inequality
+    gives away (a factor sqrt(2 pi) z for a Gaussian, thrice that for few answers)."""
+    bound = log_tail(float(ncx2.isf(p, n, n)), n)
+    assert log(p) - 1e-6 <= bound <= log(p) + log(8 * np.sqrt(-2 * log(p)) + 3)
+    assert log_tail(2.0 * n, n) == log_tail(0.0, n) == 0
 
 
 def test_units_that_were_not_measured_do_not_count() -> None:
