@@ -161,7 +161,7 @@ class Trial:
             attempts += 1
         if done is not None:
             done.ended += attempts - 1
-        if (out / "work").exists():  # killed after its last file
+        if [*out.glob("work"), *out.rglob(".*.tmp")]:  # killed after its last file
             subprocess.run([sys.executable, "-c", _ATTEMPT, str(out), kind, *options, "--resume"], cwd=ROOT, check=True)
         self._look()
         check(out, kind)
@@ -308,13 +308,14 @@ def _cluster() -> Iterator[tuple[str, Callable[[], list[int]]]]:
 
 
 def _workers_of(pid: int) -> list[int]:
-    """All processes that a process has begun, but for those that multiprocessing cleans up with."""
+    """All processes that a process has begun, but for those that multiprocessing cleans up with; the one that workers are
+    forked from is as good as a worker."""
     found = []
     try:
         for task in os.listdir(f"/proc/{pid}/task"):
             for child in map(int, Path(f"/proc/{pid}/task/{task}/children").read_text(encoding="ascii").split()):
                 found += _workers_of(child)
-                if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes():
+                if b"resource_tracker" not in Path(f"/proc/{child}/cmdline").read_bytes():
                     found.append(child)
     except (OSError, ValueError):
         pass

@@ -10,11 +10,14 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
+import das.errors
+from das.engine import executor
+from das.errors import DasError
 from tests.worlds import Worlds
 
 RUN = """
@@ -24,6 +27,7 @@ das.run(spec, sys.argv[2], workers=2)
 """
 POOL = """
 from das.engine import executor
+from das.errors import DasError
 def main():
     print("begun", flush=True)
     with executor(2) as pool:
@@ -86,6 +90,82 @@ def test_every_other_way_to_begin_works(root: Path, tmp_path: Path, kind: str) -
     }[kind]()
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == "begun\n[1, 2]\n"
+
+
+# --- what a worker has of the process that started it -------------------------------------------------------------
+
+
+def seen(names: Sequence[str]) -> tuple[dict[str, str | None], bool, int]:
+    """In a worker: variables of its environment, whether it has what a test put into a module, and its parent."""
+    return {name: os.environ.get(name) for name in names}, hasattr(das.errors, "RECORDS"), os.getppid()
+
+
+def test_a_worker_has_the_environment_of_now_and_nothing_that_was_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where the process that workers are forked from began before: they are forked from it, and not from this one."""
+    monkeypatch.setattr(das.errors, "RECORDS", "the truth", raising=False)
+    monkeypatch.setenv("TOKEN", "old")
+    monkeypatch.setenv("GONE", "1")
+    names = ("TOKEN", "GONE", "PYTHONPATH", "PYTHONSAFEPATH", "OMP_NUM_THREADS")
+    parents = []
+    for token in ("old", "new"):
+        monkeypatch.setenv("TOKEN", token)
+        with executor(2) as pool:
+            environment, has_records, parent = pool.submit(seen, names).result()
+        assert environment == {name: os.environ.get(name) for name in names}
+        assert environment["TOKEN"] == token
+        assert not has_records
+        parents.append(parent)
+        monkeypatch.delenv("GONE", raising=False)
+    if sys.platform == "linux":
+        assert parents[0] == parents[1] != os.getpid()
+
+
+def lose_the_server(of: list[int]) -> None:
+    """With a worker at work; ``of`` takes the processes of both."""
+    with executor(2) as pool:
+        of += [pool.submit(os.getpid).result(), pool.submit(seen, ()).result()[2]]
+        asleep = pool.submit(time.sleep, 100)
+        os.kill(of[1], signal.SIGKILL)
+        asleep.result()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="workers are forked from a server on Linux alone")
+def test_workers_end_with_their_server_and_are_there_again() -> None:
+    """Who is at work then is lost as any worker is, and writes no more."""
+    of: list[int] = []
+    with pytest.raises(DasError, match="a worker process was ended"):
+        lose_the_server(of)
+    worker, server = of
+    until(lambda: not Path(f"/proc/{worker}").exists())
+    with executor(2) as pool:
+        assert pool.submit(seen, ()).result()[2] not in (server, os.getpid())
+
+
+@pytest.mark.parametrize("flags", [(), ("-I",)], ids=["", "isolated"])
+def test_workers_load_no_other_modules_than_their_parent(root: Path, tmp_path: Path, flags: Sequence[str]) -> None:
+    """Not those of the folder where the program happens to be called."""
+    elsewhere = tmp_path / "elsewhere"
+    (elsewhere / "das").mkdir(parents=True)
+    (elsewhere / "das" / "__init__.py").write_text("raise SystemExit('another das')")
+    (elsewhere / "pandas.py").write_text("raise SystemExit('another pandas')")
+    script = tmp_path / "script.py"
+    script.write_text(f"""
+import sys
+sys.path.insert(0, {str(root)!r})
+from das.engine import executor
+from das.errors import DasError
+def found(_):
+    import das, pandas
+    return das.__file__, pandas.__file__
+if __name__ == "__main__":
+    with executor(2) as pool:
+        assert list(pool.map(found, [1])) == [found(1)], (list(pool.map(found, [1])), found(1))
+    print(found(1)[0])
+""")
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    done = subprocess.run([sys.executable, *flags, str(script)], env=environment, capture_output=True, text=True,
+                          cwd=elsewhere, timeout=120, check=False)  # fmt: skip
+    assert (done.stderr, done.stdout) == ("", f"{root / 'das' / '__init__.py'}\n")
 
 
 # --- the end of a run ---------------------------------------------------------------------------------------------

@@ -1,7 +1,10 @@
 """Processes that work for this one: started before anything is measured, and ended with it, whatever ends it.
 
-A worker is spawned, not forked, so it has never had the truth in its memory. Spawning imports the main module of the
-program again, under the name ``__mp_main__``; a script that runs at import would there begin everything a second time.
+A worker is not forked from this process, so it has never had the truth in its memory: on Linux it is forked from a server that has
+nothing but code (:mod:`das.engine.server`); elsewhere, where libraries of the system forbid to fork, it is started from nothing.
+
+Either way a worker imports the main module of the program again, under the name ``__mp_main__``; a script that runs at import
+would there begin everything a second time.
 """
 
 from __future__ import annotations
@@ -11,27 +14,36 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from importlib import import_module
 from multiprocessing.connection import wait
-from multiprocessing.context import SpawnContext, SpawnProcess
 from typing import Any, TypeVar
 
 from threadpoolctl import threadpool_limits
 
+from das.engine import server
 from das.errors import DasError, UserError
+
+if sys.platform == "linux":
+    from multiprocessing.context import ForkServerContext as StartContext
+    from multiprocessing.context import ForkServerProcess as StartProcess
+else:
+    from multiprocessing.context import SpawnContext as StartContext
+    from multiprocessing.context import SpawnProcess as StartProcess
 
 Given = TypeVar("Given")
 
 _NAME = "worker of das"
+_TRIES = 20
 _REMEDY = 'in a script, put what you run under `if __name__ == "__main__":`'
 
 
-class _Worker(SpawnProcess):
-    """A spawned process that is known by its name even while it imports the main module."""
+class _Worker(StartProcess):
+    """A process that is known by its name even while it imports the main module."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -42,18 +54,31 @@ class _Worker(SpawnProcess):
         main = sys.modules["__main__"]
         path = getattr(main, "__file__", None)
         if path is None or os.path.exists(path):
-            super().start()
+            self._started()
             return
         del main.__file__
         try:
-            super().start()
+            self._started()
         finally:
             main.__file__ = path
 
+    def _started(self) -> None:
+        """A server that was killed is started again, once the system has noticed that it has ended."""
+        for left in reversed(range(_TRIES)):
+            if sys.platform == "linux":
+                server.ensure_running()
+            try:
+                super().start()
+                break
+            except (EOFError, ConnectionError):
+                if not left:
+                    raise
+                time.sleep(0.1)
+
 
 def refuse_within_import() -> None:
-    """In a process that multiprocessing has spawned, and that is still importing the main module: end it, for what
-    is run here is being run by the program that spawned it. Nothing is to be read or measured a second time.
+    """In a process that multiprocessing has started, and that is still importing the main module: end it, for what
+    is run here is being run by the program that started it. Nothing is to be read or measured a second time.
 
     The mark is the one by which multiprocessing itself refuses to start processes there. A worker of ours ends
     quietly, for the pool that waits for it says what is wrong (:func:`processes`); another is told.
@@ -80,7 +105,7 @@ def processes(workers: int) -> Iterator[Executor]:
         DasError: one is ended from outside.
     """
     context = _Context()
-    pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_begin)
+    pool = context.pool(workers)
     try:
         _prove(pool)
         try:
@@ -109,7 +134,7 @@ class Seat:
 
     def __init__(self) -> None:
         self._context = _Context()
-        self._pool = ProcessPoolExecutor(1, mp_context=self._context, initializer=_begin)
+        self._pool = self._context.pool(1)
 
     def prove(self) -> None:
         """Raises :class:`UserError` where the process cannot be started."""
@@ -140,12 +165,15 @@ class Seat:
         self._pool.shutdown(cancel_futures=True)
 
 
-class _Context(SpawnContext):
-    """Spawns workers, and keeps a list of them."""
+class _Context(StartContext):
+    """Starts workers, and keeps a list of them."""
 
     def __init__(self) -> None:
         super().__init__()
         self.made: list[_Worker] = []
+
+    def pool(self, workers: int) -> ProcessPoolExecutor:
+        return ProcessPoolExecutor(workers, mp_context=self, initializer=_begin, initargs=(dict(os.environ),))
 
     def Process(self, *args: Any, **kwargs: Any) -> _Worker:  # type: ignore[override]
         self.made.append(_Worker(*args, **kwargs))
@@ -163,8 +191,11 @@ def load() -> None:
         import_module(library)
 
 
-def _begin() -> None:
-    """In a worker: one thread for each library; Ctrl-C is the parent's to answer; the end of the parent is the end."""
+def _begin(environment: Mapping[str, str]) -> None:
+    """In a worker: the parent's environment; one thread for each library; Ctrl-C is the parent's to answer; the end of the
+    parent, or of the server, is the end."""
+    server.end_with_it()
+    server.put(environment)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     load()

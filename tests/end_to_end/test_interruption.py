@@ -81,7 +81,7 @@ for line in sys.stdin:
         said = os.open(order["said"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         os.dup2(said, 1), os.dup2(said, 2)
         try:
-            main(["run", config, "--data", data, "--quiet", *order["args"]])
+            main(["run", config, "--data", data, "--quiet", "--workers", "1", *order["args"]])
         except SystemExit as end:
             os._exit(int(end.code or 0))
         os._exit(0)

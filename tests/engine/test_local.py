@@ -115,8 +115,12 @@ def test_a_confidential_task_does_not_quote_the_truth(tmp_path: Path, capfd: pyt
     assert SECRET not in str(raised.value) + "".join(capfd.readouterr())
 
 
+def abort(_: object) -> None:
+    os.abort()
+
+
 def test_processes_that_cannot_begin_are_told_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(processes, "_begin", os.abort)
+    monkeypatch.setattr(processes, "_begin", abort)
     with pytest.raises(DasError, match="ended before they began") as raised:
         performed(LocalEngine(2), count, tasks(tmp_path, "a"))
     assert raised.value.exit_code == 2
@@ -128,7 +132,7 @@ def test_a_worker_that_is_killed_while_it_begins_is_lost_as_any(
     """Once one has begun it is no mistake of a script."""
     with LocalEngine(2) as engine:
         list(engine.answers(count, tasks(tmp_path, "a")))
-        monkeypatch.setattr(processes, "_begin", os.abort)
+        monkeypatch.setattr(processes, "_begin", abort)
         with pytest.raises(DasError, match=r"ended in the midst of it, .* times .signal 6.") as raised:
             list(engine.answers(count, tasks(tmp_path, "b")))
     assert raised.value.exit_code == 3

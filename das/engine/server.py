@@ -1,0 +1,53 @@
+"""The process that workers are forked from, on Linux.
+
+It is started from nothing, loads the modules that are loaded here, and does nothing else but fork. Of it a worker gets code alone, in
+milliseconds instead of a second: no data, and no generator of random numbers, for none of ours is kept in a module. The server is
+that of :mod:`multiprocessing`, and ends with this process.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import multiprocessing
+import os
+import signal
+import sys
+from collections.abc import Mapping
+
+if sys.platform == "linux":
+    from multiprocessing import forkserver
+
+#: What the server loads beside our modules: pyarrow looks for it when it makes its first array.
+PANDAS = "pandas"
+#: Its environment: it looks for modules in no folder that it happens to be in, and its linear algebra has no threads.
+ENVIRONMENT = {"PYTHONSAFEPATH": "1", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+_PR_SET_PDEATHSIG = 1  # linux/prctl.h
+
+
+def ensure_running() -> None:
+    """Start the server of this process unless it runs. It finds modules where this process does, and nowhere else; and no library
+    has threads there, for of these a fork has none."""
+    assert sys.platform == "linux"
+    ours = sorted(name for name in sys.modules if name.startswith("das.") and not name.startswith("das.cli"))
+    # where it cannot be told where modules are, each worker loads its own
+    multiprocessing.set_forkserver_preload([] if sys.flags.ignore_environment else [*ours, PANDAS])
+    before = dict(os.environ)
+    os.environ |= ENVIRONMENT | {"PYTHONPATH": os.pathsep.join(os.path.abspath(path) for path in sys.path)}
+    try:
+        forkserver.ensure_running()
+    finally:
+        put(before)
+
+
+def end_with_it() -> None:
+    """In a worker: be killed with the server, which alone can tell the parent that a worker has ended: one that is taken for lost
+    must not write any more."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+
+
+def put(environment: Mapping[str, str]) -> None:
+    """Make it that of this process: a worker's is its parent's of now, not the server's."""
+    for name in os.environ.keys() - environment.keys():
+        del os.environ[name]
+    os.environ.update(environment)
