@@ -9,6 +9,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from threading import Lock, Thread
 from urllib.parse import parse_qsl, urlencode, urlsplit
+from urllib.request import Request, urlopen
 
 import pytest
 
@@ -85,7 +86,10 @@ def running() -> Iterator[S3]:
         moto = server.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
         moto.start()
         try:
-            yield S3(moto.get_host_and_port()[1])
+            port = moto.get_host_and_port()[1]
+            with urlopen(Request(f"http://127.0.0.1:{port}/moto-api/reset", method="POST")):
+                pass  # what another server of this process was given is there no more
+            yield S3(port)
         finally:
             moto.stop()
 

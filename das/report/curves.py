@@ -8,7 +8,7 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
+from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 
 from das.model.figure import Curves, FigureData
 from das.report.figures import INK, STYLE, any_glyph, format_plain
@@ -65,7 +65,7 @@ def _curves(ax: Axes, panel: Curves) -> None:
         if is_log:
             scale("log")
             ticks.set_major_formatter(FuncFormatter(format_plain))
-            ticks.set_minor_formatter(NullFormatter())
+            ticks.set_minor_locator(NullLocator())
     if all(x == int(x) for c in panel.curves for x in c.x):
         ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     ax.set_title(panel.title, loc="left", fontsize=9.5, fontweight="bold")

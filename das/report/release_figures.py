@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
+from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 
 from das.model.codes import text
 from das.model.labels import level_words
@@ -184,7 +184,7 @@ def _cloud(total: Answers, codes: Sequence[str], at: np.ndarray, name: str) -> s
     largest = int(published.max(initial=1))
     ax.set_xticks([0, *(t for t in decades(3 * largest) if t > 1)])
     ax.set_xlim(-1, largest * 1.3 + 1)
-    ax.xaxis.set_minor_formatter(NullFormatter())
+    ax.xaxis.set_minor_locator(NullLocator())
     for axis in (ax.xaxis, ax.yaxis):
         axis.set_major_formatter(FuncFormatter(format_plain))
     x_label(ax, "published total, persons (log scale above 10)")
