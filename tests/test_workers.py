@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 
 import das.errors
-from das.engine import executor
-from das.errors import DasError
+from das.engine import executor, server, workers
+from das.errors import DasError, UserError
 from tests.worlds import Worlds
 
 RUN = """
@@ -27,7 +27,6 @@ das.run(spec, sys.argv[2], workers=2)
 """
 POOL = """
 from das.engine import executor
-from das.errors import DasError
 def main():
     print("begun", flush=True)
     with executor(2) as pool:
@@ -135,10 +134,22 @@ def test_workers_end_with_their_server_and_are_there_again() -> None:
     of: list[int] = []
     with pytest.raises(DasError, match="a worker process was ended"):
         lose_the_server(of)
-    worker, server = of
+    worker, lost = of
     until(lambda: not Path(f"/proc/{worker}").exists())
     with executor(2) as pool:
-        assert pool.submit(seen, ()).result()[2] not in (server, os.getpid())
+        assert pool.submit(seen, ()).result()[2] not in (lost, os.getpid())
+
+
+def gone() -> None:
+    raise EOFError
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="workers are forked from a server on Linux alone")
+def test_a_server_that_never_begins_is_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workers, "_TRIES", 2)
+    monkeypatch.setattr(server, "ensure_running", gone)
+    with pytest.raises(UserError, match="ended before they began"), executor(2):
+        pass
 
 
 @pytest.mark.parametrize("flags", [(), ("-I",)], ids=["", "isolated"])
@@ -152,8 +163,8 @@ def test_workers_load_no_other_modules_than_their_parent(root: Path, tmp_path: P
     script.write_text(f"""
 import sys
 sys.path.insert(0, {str(root)!r})
-from das.engine import executor
-from das.errors import DasError
+from das.engine import executor, server, workers
+from das.errors import DasError, UserError
 def found(_):
     import das, pandas
     return das.__file__, pandas.__file__

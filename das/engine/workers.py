@@ -124,7 +124,7 @@ def _prove(pool: Executor) -> None:
     """Wait until a worker of a new pool has begun. Raises :class:`UserError` where it does not."""
     try:
         pool.submit(_nothing).result()
-    except BrokenProcessPool:
+    except (BrokenProcessPool, EOFError, ConnectionError):
         raise UserError("the worker processes ended before they began", where="workers",
                         remedy=f"{_REMEDY}, so that workers can import it without running it; or use one worker") from None  # fmt: skip
 
