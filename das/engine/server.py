@@ -25,8 +25,8 @@ _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 
 def ensure_running() -> None:
-    """Start the server of this process unless it runs. It finds modules where this process does, and nowhere else; and no library
-    has threads there, for of these a fork has none."""
+    """Start the server of this process unless it runs. It finds modules where this process does, and nowhere else; and its linear
+    algebra has no threads, for of these a fork has none. One of pyarrow's allocator, jemalloc, is there, which provides for forks."""
     assert sys.platform == "linux"
     ours = sorted(name for name in sys.modules if name.startswith("das.") and not name.startswith("das.cli"))
     # where it cannot be told where modules are, each worker loads its own

@@ -65,9 +65,9 @@ class _Worker(StartProcess):
     def _started(self) -> None:
         """A server that was killed is started again, once the system has noticed that it has ended."""
         for left in reversed(range(_TRIES)):
-            if sys.platform == "linux":
-                server.ensure_running()
             try:
+                if sys.platform == "linux":
+                    server.ensure_running()
                 super().start()
                 break
             except (EOFError, ConnectionError):
