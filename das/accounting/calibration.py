@@ -7,11 +7,10 @@ from fractions import Fraction
 from math import ceil, exp, floor, log, log2
 from typing import Literal
 
-import scipy
-
 from das.accounting import gaussian
 from das.accounting.draws import Composition, Differing, Draws, Exactly, changed, exact
 from das.accounting.profile import PrivacyProfile, checked_delta, log_of, worst_epsilon
+from das.accounting.roots import crossing
 from das.accounting.zcdp import tight
 
 Calibration = Literal["exact", "zcdp-tight"]
@@ -94,10 +93,11 @@ def _factor(whole: Composition, target: Fraction, delta: Fraction, method: Calib
 
 def _root(excess: Callable[[float], float], start: float) -> float:
     """A root of a function that falls, if not everywhere, bracketed from ``start`` (that of continuous noise) outwards."""
-    low = high = start
-    value, step = excess(start), 1e-3
-    while value > 0 and excess(high := high + step) > 0:
-        low, step = high, 2 * step
-    while value <= 0 and excess(low := low - step) <= 0:
-        high, step = low, 2 * step
-    return float(scipy.optimize.brentq(excess, low, high, xtol=1e-13, rtol=1e-14))
+    near, step = (start, excess(start)), 1e-3
+    side = 1 if near[1] > 0 else -1
+    far = (start + side * step, excess(start + side * step))
+    while far[1] * side > 0:
+        step *= 2
+        at = far[0] + side * step
+        near, far = far, (at, excess(at))
+    return crossing(excess, near, far, absolute=1e-13, relative=1e-14)

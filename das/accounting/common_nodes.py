@@ -17,7 +17,7 @@ from cmath import exp as cexp
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, reduce
 from math import cos, exp, fsum, inf, log, pi, prod, sqrt
 
 import numpy as np
@@ -131,7 +131,10 @@ class PathDraws:
         """ln of the characteristic function of every path times its moment, and how many units of 2^-53 it may be off."""
         s = self.sigma_sq
         with np.errstate(divide="ignore"):
-            one = -s * t * t / 2 + 1j * c * t + np.log(self._whole(t, c)) - np.log(self.dual(0.0))
+            one = np.asarray(-s * t * t / 2 - np.log(self.dual(0.0)) + 1j * c * t, dtype=np.complex128)
+            whole = self._whole(t, c)
+            rest = whole != 1
+            one[rest] += np.log(whole[rest])
         off = 8 + 2 * s * t * t + 4 * c * np.abs(t) + (s * np.abs(t) + c) / 64
         for i in self.small:
             theta = Theta(self.precisions[i], 1, c)
@@ -244,7 +247,9 @@ class LineSums:
         less = np.array([float((each - part.rho / part.times) * (c * c + c)) for each in part.each])[:, None]
         turn = np.array([turns(self.of.j, each / self.of.period) for each in part.each]).reshape(-1, len(self.of.j))
         path = np.exp(log_phi + less + 2j * pi * turn)
-        return np.prod(path[part.moves], axis=1), part.times * (16 + off.max(axis=0) + 4 * np.abs(less).max())
+        return reduce(np.multiply, (path[numbers] for numbers in part.moves.T)), part.times * (
+            16 + off.max(axis=0) + 4 * np.abs(less).max()
+        )
 
     def _thin(self, rows: list[Complex], size: Floats) -> None:
         """Of rows alike the first."""

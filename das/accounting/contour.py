@@ -29,6 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from das.accounting.draws import Composition
+from das.accounting.revivals import PIECES, revivals
 from das.accounting.saddle import Saddle, saddle, short
 from das.accounting.sieve import MOST, Band, nodes, turns, work
 from das.accounting.theta import Theta
@@ -37,8 +38,6 @@ from das.accounting.theta import Theta
 MANY = 6e5
 #: The most nodes to look at; a part of it without a lattice, where more only narrow the bound of the tail.
 NODES = 300_000
-#: The most pieces of work for the sieve.
-PIECES = 400
 #: The part of the sum beyond the largest y, relative to the whole, that is aimed at.
 TAIL = 1e-12
 #: One unit of rounding.
@@ -106,13 +105,12 @@ class Contour:
         self.lattice, self.period, self.last = True, composition.step * self.count, self.count // 2
         self.cut = False  #: whether the sum was ended early: then the bound of the tail is wide
         few = self.last < MOST and work(self._bands(), self.last) < MANY
-        found = self._sieved(stop=False) if few else None
-        if found is None:
-            self.lattice, self.period = False, whole
-            self.last = self._last()
-            found = self._sieved(stop=True)
-        assert found is not None
-        self.kept: Kept = found
+        j = self._sieved() if few else None
+        if j is None:
+            self.lattice, self.period, wanted = False, whole, self._last(whole)
+            j, self.last = revivals(composition, self.tau, NODES // 30).nodes(whole, wanted)
+            self.cut = self.last < wanted
+        self.kept = self._kept(j)
 
     # --- the line and its step ------------------------------------------------------------------------------
 
@@ -138,11 +136,11 @@ class Contour:
     def _bands(self) -> list[Band]:
         return [Band(float(t.p / self.period), t.reach(self.tau) / (2 * pi)) for t in self.thetas]
 
-    def _last(self) -> int:
+    def _last(self, period: Fraction) -> int:
         """The last node to look for where the lattice is too fine: after as many revivals of the draw that bounds
         the tail best as :data:`TAIL` asks for."""
         goal = TAIL / (self.c * (self.c + 1) * self.width)  # of about the integral
-        t = float(self.period)
+        t = float(period)
 
         def edge(x: Theta) -> float:
             each = 2 * (x.mass / (2 * pi) + 1 / t) / x.revival**2
@@ -150,19 +148,15 @@ class Contour:
 
         return max(1, ceil(min(MOST - 1.0, min(edge(x) for x in self.thetas) * t / (2 * pi))))
 
-    def _sieved(self, stop: bool) -> Kept | None:
-        """The nodes up to the last. Where they are more than ``most``, or the sieve takes more than :data:`PIECES`,
-        the last is moved to where the sieve has got (``stop``), or there is no answer."""
-        pieces, seen, most = [], 0, NODES // 30 if stop else self.most
+    def _sieved(self) -> NDArray[np.int64] | None:
+        """The nodes of a lattice; none where they are more than ``most``, or the sieve takes more than :data:`PIECES`."""
+        pieces, seen = [], 0
         for count, (j, reached) in enumerate(nodes(self._bands(), self.last), 1):
             pieces.append(j)
             seen += len(j)
-            if (seen > most or count > PIECES) and reached < self.last:
-                if not stop:
-                    return None
-                self.last, self.cut = reached, True
-                break
-        return self._kept(np.concatenate(pieces))
+            if (seen > self.most or count > PIECES) and reached < self.last:
+                return None
+        return np.concatenate(pieces)
 
     def _kept(self, j: NDArray[np.int64]) -> Kept:
         bound = np.zeros(len(j))
@@ -257,7 +251,7 @@ class Contour:
         if self.lattice:
             return 0.0
         t, edge = float(self.period), 2 * pi * self.last / float(self.period)
-        found = 2 * t / (4 * pi * pi * self.last)  # |phi| <= 1
+        found = 2 * t / (4 * pi * pi * self.last) if self.last else inf  # |phi| <= 1
         for x in self.thetas:
             whole = floor((edge - x.sigma_sq * x.reach(self.tau)) / x.revival * (1 - 1e-9))
             if whole >= 0:

@@ -118,6 +118,14 @@ class Moves:
     names: tuple[UnitPath, ...]
     several: bool = False  #: whether places lie on different paths, though their draws may be the same
 
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        """Of thousands of fractions, and asked for with every delta."""
+        return hash((self.paths, self.moves))
+
     def counts(self, move: Sequence[int]) -> DrawCounts:
         """The draws that differ in one of the changes."""
         whole: Counter[tuple[Mechanism, Fraction]] = Counter()

@@ -9,32 +9,54 @@ A composition of :math:`\rho` is one Gaussian with :math:`\mu = \sqrt{2\rho}`, a
 
 from __future__ import annotations
 
-from math import exp, inf, log1p, sqrt
+from math import erfc, exp, inf, log, log1p, pi, sqrt
 
-import scipy
-from scipy.special import log_ndtr
+from das.accounting.roots import crossing
+
+#: Below it the tail is that of its continued fraction.
+_FAR = -20.0
 
 
 def log_delta(rho: float, eps: float) -> float:
     mu = sqrt(2 * rho)
-    first, second = float(log_ndtr(mu / 2 - eps / mu)), eps + float(log_ndtr(-mu / 2 - eps / mu))
+    first, second = _log_phi(mu / 2 - eps / mu), eps + _log_phi(-mu / 2 - eps / mu)
     return first + log1p(-exp(second - first)) if second < first else -inf
 
 
 def epsilon(rho: float, goal: float, most: float) -> float:
     """Where ln delta is ``goal``; 0 where it is lower everywhere, ``most`` where that is too little."""
-    if log_delta(rho, 0.0) <= goal:
+
+    def excess(eps: float) -> float:
+        return max(log_delta(rho, eps), -1e9) - goal
+
+    if (least := excess(0.0)) <= 0:
         return 0.0
-    if log_delta(rho, most) >= goal:
+    if (greatest := excess(most)) >= 0:
         return most
-    return float(scipy.optimize.brentq(lambda e: log_delta(rho, e) - goal, 0.0, most, rtol=1e-9))
+    return crossing(excess, (0.0, least), (most, greatest), relative=1e-9)
 
 
 def rho(eps: float, goal: float) -> float:
     """The rho with which ln delta(eps) is ``goal``."""
+
+    def excess(r: float) -> float:
+        return max(log_delta(r, eps), -1e9) - goal
+
     low, high = 1e-12 * eps**2, 1.0 + eps
-    while log_delta(high, eps) < goal:
+    while excess(high) < 0:
         high *= 2
-    while log_delta(low, eps) > goal:
+    while excess(low) > 0:
         low /= 1e3
-    return float(scipy.optimize.brentq(lambda r: max(log_delta(r, eps), -1e9) - goal, low, high, rtol=1e-9))
+    return crossing(excess, (low, excess(low)), (high, excess(high)), relative=1e-9)
+
+
+def _log_phi(x: float) -> float:
+    r"""ln Phi(x). Far out :math:`\Phi(x) = \varphi(x) / (|x| + 1/(|x| + 2/(|x| + \dots)))`."""
+    if x > 0:
+        return log1p(-erfc(x / sqrt(2)) / 2)
+    if x > _FAR:
+        return log(erfc(-x / sqrt(2)) / 2)
+    below = -x
+    for k in range(20, 0, -1):
+        below = -x + k / below
+    return -x * x / 2 - log(below) - log(2 * pi) / 2

@@ -13,8 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil, floor, log10
-
-from scipy.special import ndtri
+from statistics import NormalDist
 
 from das.errors import SpecError
 from das.model import chains
@@ -105,7 +104,7 @@ def normal_cost(neighbours: Neighbours, most: int, coverage: float) -> float:
     >>> round(normal_cost(Neighbours.BOUNDED, 3, 0.95), 3)  # Table 7: 3.842 for a sensitivity 9 times as large
     0.427
     """
-    return float(ndtri((1 + coverage) / 2)) ** 2 * neighbours.sensitivity / (2 * most**2)
+    return NormalDist().inv_cdf((1 + coverage) / 2) ** 2 * neighbours.sensitivity / (2 * most**2)
 
 
 def _draw(plan: Plan, schema: Schema, level: str, query: str) -> Draw:

@@ -15,8 +15,6 @@ from functools import cached_property
 from math import exp, inf, log, nextafter
 from typing import Literal, overload
 
-import scipy
-
 from das.accounting import gaussian, worst
 from das.accounting.atoms import Atoms
 from das.accounting.contour import NODES, UNIT, Contour, LogDelta
@@ -33,6 +31,7 @@ from das.accounting.draws import (
     pure,
 )
 from das.accounting.faint import Faint, split
+from das.accounting.roots import crossing
 from das.accounting.worst import Found, Interval, all_of
 from das.accounting.zcdp import bun_steinke, bun_steinke_delta, no_more, tight, tight_delta
 from das.model.budget import Plan
@@ -44,6 +43,8 @@ METHODS = ("pld", "zcdp-tight", "zcdp-bun-steinke")
 #: Beyond this rho, losses are too far apart for the sums here, and no epsilon protects anybody: intervals then run from
 #: 0 to the tight conversion.
 MOST_RHO = 5000
+#: How much farther a step of Newton's method goes, so that the sign changes.
+BEYOND = 1.01
 
 
 class PrivacyProfile:
@@ -111,24 +112,22 @@ class PrivacyProfile:
         return split(self.composition)[1]
 
     def _root(self, goal: float, most: float) -> float:
-        """epsilon by estimates: from the saddlepoint, then bracketed, then by Brent's method, which never leaves
-        the bracket (profiles of one or two draws have corners)."""
+        """epsilon by estimates: from that of continuous noise, a little farther than the slope says until the sign has changed,
+        then by :func:`~das.accounting.roots.crossing`, which never leaves the bracket (profiles of one or two draws have corners)."""
 
         def excess(eps: float) -> float:
             return max(self.log_delta(Fraction(eps)).middle, -1e5) - goal
 
-        low = high = gaussian.epsilon(self._rho, goal, most)
-        value = excess(low)
-        step = max(abs(value) / self._contour(Fraction(low)).c, 1e-12 * most)
-        while value > 0 and excess(high := high + step) > 0:
-            low, step = high, 2 * step
-        while value <= 0 and low > 0 and excess(low := max(0.0, low - step)) <= 0:
-            high, step = low, 2 * step
-        if excess(low) <= 0:
-            return low
-        return float(
-            scipy.optimize.brentq(excess, low, high, xtol=1e-15 * most, rtol=4 * 2.0**-52, maxiter=40, disp=False)
-        )
+        at = gaussian.epsilon(self._rho, goal, most)
+        near = far = (at, excess(at))
+        step = max(BEYOND * abs(near[1]) / self._contour(Fraction(at)).c, 1e-12 * most)
+        side = 1 if near[1] > 0 else -1
+        while far[1] * side > 0 or far is near:
+            if side < 0 and far[0] == 0:
+                return 0.0  # delta is less at every epsilon
+            at = max(0.0, far[0] + side * step)
+            near, far, step = far, (at, excess(at)), 2 * step
+        return crossing(excess, near, far, absolute=1e-15 * most)
 
     def _outwards(self, root: float, step: float, goal: float) -> float:
         """The first of root + step, root + 2 step, root + 4 step, ... (and wider after ten) where delta is certainly

@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil, exp, floor, log, log2, pi, sqrt
 
-import scipy
-
 from das.accounting.draws import Composition
 from das.accounting.theta import SMALL, Theta
 
@@ -39,6 +37,8 @@ def saddle(composition: Composition, eps: float) -> Saddle:
     c = _gaussian(rho, eps)
     bend = 2 * rho
     if small:
+        import scipy  # hardly ever needed, and slow to load
+
         c = exp(float(scipy.optimize.minimize_scalar(exponent, bounds=(log(c) - 8, log(c) + 8), method="bounded").x))
         d = 1e-2 * c
         bend = max(0.0, (log_moment(c + d) - 2 * log_moment(c) + log_moment(c - d)) / d**2)

@@ -40,8 +40,8 @@ def work(bands: Sequence[Band], last: int) -> float:
     return max(most, last * share)
 
 
-def nodes(bands: Sequence[Band], last: int) -> Iterator[tuple[Integers, int]]:
-    """The j of 0..``last`` inside all ``bands`` (by rising rate), and perhaps a few more: ascending pieces, each with
+def nodes(bands: Sequence[Band], last: int, first: int = 0) -> Iterator[tuple[Integers, int]]:
+    """The j of ``first``..``last`` inside all ``bands`` (by rising rate), and perhaps a few more: ascending pieces, each with
     the j up to which it is complete. A piece takes the work of some :data:`SIZE` bumps of a band, or nodes, and may be
     empty: who counts pieces counts the work.
 
@@ -49,7 +49,7 @@ def nodes(bands: Sequence[Band], last: int) -> Iterator[tuple[Integers, int]]:
     """
     guard = 1e-11 + 2.0**-50 * last * max((b.rate for b in bands), default=0.0)
     useful = [Band(b.rate, b.width + guard) for b in bands if b.width + guard < 0.49]
-    yield from _inside(np.array([0]), np.array([last]), useful)
+    yield from _inside(np.array([first]), np.array([last]), useful)
     yield np.array([], dtype=np.int64), last
 
 
@@ -72,7 +72,7 @@ def _inside(low: Integers, high: Integers, bands: Sequence[Band]) -> Iterator[tu
 
 def _listed(low: Integers, high: Integers, bands: Sequence[Band]) -> Integers:
     """The j of the intervals that are inside all bands."""
-    j = np.repeat(low, high - low + 1) + _within(high - low + 1)
+    j = np.repeat(low, high - low + 1) + within(high - low + 1)
     for band in bands:
         at = j * band.rate
         j = j[np.abs(at - np.rint(at)) <= band.width]
@@ -117,11 +117,11 @@ def _meet(low: Integers, high: Integers, band: Band) -> tuple[Integers, Integers
     first = np.ceil(low * band.rate - band.width).astype(np.int64)
     count = np.maximum(np.floor(high * band.rate + band.width).astype(np.int64) - first + 1, 0)
     owner = np.repeat(np.arange(len(low)), count)
-    a, b = _interval(first[owner] + _within(count), band)
+    a, b = _interval(first[owner] + within(count), band)
     a, b = np.maximum(a, low[owner]), np.minimum(b, high[owner])
     return a[a <= b], b[a <= b]
 
 
-def _within(count: Integers) -> Integers:
+def within(count: Integers) -> Integers:
     """0..n-1 for each n of ``count``, one after another."""
     return np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)

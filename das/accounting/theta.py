@@ -18,7 +18,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from math import cos, exp, log, pi
+from math import cos, exp, log, pi, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
@@ -80,6 +80,11 @@ class Theta:
         peak = -p * (middle - c) ** 2 / 2
         return peak + log(sum(exp(-p * (x - c) ** 2 / 2 - peak) for x in range(middle - 7, middle + 8)))
 
+    def _felt(self, most: float) -> list[int]:
+        """Of the terms but the first (k = 0, which is 1) those that are not below e^-45 for every |t| <= ``most``."""
+        s = self.sigma_sq
+        return [k for k in self._terms if k and 2 * pi * s * abs(k) * (pi * abs(k) - most) < 45]
+
     def log_phi(self, t: Array) -> NDArray[np.complex128]:
         """n ln phi, for |t| <= pi; -inf where phi is 0."""
         with np.errstate(divide="ignore"):
@@ -89,16 +94,21 @@ class Theta:
                 total = sum(g * np.exp(1j * x * t) for x, g in zip(self._near, weights, strict=True))
                 return self.n * np.log(total / weights.sum())
             s, turn = self.sigma_sq, self.c % 1.0
-            total = sum(np.exp(-2 * pi * s * k * (t + pi * k) + 2j * pi * k * turn) for k in self._terms)
-            return self.n * (-s * t * t / 2 + 1j * self.c * t + np.log(total) - self.log_denominator)
+            first = np.asarray(-s * t * t / 2 + 1j * self.c * t - self.log_denominator, dtype=np.complex128)
+            if felt := self._felt(float(np.abs(t).max(initial=0.0))):
+                others = sum(np.exp(-2 * pi * s * k * (t + pi * k) + 2j * pi * k * turn) for k in felt)
+                first += np.log(1 + others)
+            return np.asarray(self.n * first)
 
     def log_bound(self, t: Array) -> Array:
         """n ln of a bound of |phi|, for |t| <= pi: W(t) over the denominator, or 1."""
         if self.small:
             return np.zeros_like(t)
         s = self.sigma_sq
-        total = sum(np.exp(-2 * pi * s * k * (t + pi * k)) for k in self._terms)
-        return self.n * np.minimum(0.0, -s * t * t / 2 + np.log(total) - self.log_denominator)
+        first = -s * t * t / 2 - self.log_denominator
+        if felt := self._felt(float(np.abs(t).max(initial=0.0))):
+            first += np.log1p(sum(np.exp(-2 * pi * s * k * (t + pi * k)) for k in felt))
+        return self.n * np.minimum(0.0, first)
 
     @property
     def revival(self) -> float:
@@ -117,23 +127,33 @@ class Theta:
         return self._reaches[tau]
 
     def _reach(self, tau: float) -> float:
-        lo, hi = 0.0, pi
-        while hi - lo > 1e-6 * hi:
-            t = np.linspace(lo, hi, 65)
-            inside = int((self.log_bound(t) >= -tau).sum())  # it falls: these are the first
-            if inside == len(t):
-                return pi
-            lo, hi = float(t[max(inside, 1) - 1]), float(t[max(inside, 1)])
-        return hi
+        r"""The bound is :math:`e^{-\tau}` where :math:`\sigma^2 t^2/2 = \tau/n + \ln(S(t)/D)`, with D the denominator and S(t) the sum
+        of W's terms over its first, which rises with |t|: put in again and again from t = pi on, t falls to the reach and stays
+        above it."""
+        at = pi
+        if self.small:
+            return at
+        while True:
+            square = 2 * (tau / self.n + log(self._rest(at)) - self.log_denominator) / self.sigma_sq
+            new = sqrt(max(square, 0.0))
+            if new >= at * (1 - 1e-6):
+                return min(at, pi)
+            at = new
+
+    def _rest(self, t: float) -> float:
+        """W(t) over its first term."""
+        return 1 + sum(exp(-2 * pi * self.sigma_sq * k * (t + pi * k)) for k in self._felt(t))
 
     @cached_property
     def mass(self) -> float:
-        """An upper bound of the integral over one period, in y, of the bound: a sum of its values at the nearer
-        ends of 2,000 steps, over which it falls."""
+        """An upper bound of the integral over one period, in y, of the bound: of a Gaussian where its other terms are not felt,
+        and else a sum of its values at the nearer ends of 2,000 steps, over which it falls."""
         end = self.reach(40.0)
-        edges = np.linspace(0, end, 2001)
-        held = np.exp(self.log_bound(edges[:-1])).sum() * end / 2000 + (pi - end) * exp(-40.0)
-        return 2 * self.sigma_sq * float(held) * (1 + 1e-9)
+        if self.small or self._felt(end):
+            held = float(np.exp(self.log_bound(np.linspace(0, end, 2001)[:-1])).sum()) * end / 2000
+        else:
+            held = exp(-self.n * self.log_denominator) * sqrt(pi / (2 * self.n * self.sigma_sq))
+        return 2 * self.sigma_sq * (held + (pi - end) * exp(-40.0)) * (1 + 1e-9)
 
     def roundings(self, t: Array) -> Array:
         """How many units of 2^-53, to first order, the value of phi^n at ``t`` may be off, relative to the bound."""

@@ -21,8 +21,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import exp, sqrt
 
-import scipy
-
 from das.accounting.contour import UNIT
 from das.accounting.draws import Composition, Draws, Exactly, compositions, exact
 from das.accounting.profile import PrivacyProfile, log_of
@@ -103,6 +101,8 @@ def _where(dual: _Dual) -> tuple[Fraction, Fraction]:
 
 def _top(dual: _Dual, first: float, last: float) -> Fraction:
     """About where G is highest: by Brent's method; on a lattice, the best loss near."""
+    import scipy  # slow to load
+
     found = scipy.optimize.minimize_scalar(
         lambda e: -dual(Fraction(e))[1],
         bounds=(first, last),

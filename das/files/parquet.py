@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -15,8 +16,8 @@ from das.errors import ReleaseError
 LOST = "the release is incomplete or altered: get it again from where it was published"
 #: What reading a damaged file may end in: a text that is no UTF-8, a length that no memory holds.
 DAMAGE = (OSError, pa.ArrowException, UnicodeDecodeError, MemoryError, OverflowError)
-#: Of files with more row groups than these, so many at a time, what they say of themselves is kept.
-_MANY, _FILES = 32, 8
+#: Of so many files what they say of themselves is kept.
+_FILES = 8
 _KNOWN: dict[tuple[str, int, int, int], pq.FileMetaData] = {}
 #: Columns that hold numbers, and lists of them, wherever they occur; all others hold text.
 NUMBERS = ("variance",)
@@ -34,13 +35,14 @@ def readable(path: Path, remedy: str = LOST) -> Iterator[None]:
 
 def opened(path: Path) -> pq.ParquetFile:
     """What the file says of itself is read once by each process while it is the same file: of a nation's list of blocks, which is opened
-    a dozen times for each shard, that takes longer than the rows."""
+    a dozen times for each shard, that takes longer than the rows. Nothing is read ahead by other threads: of small row groups on a disk
+    of this machine, asking them takes longer than reading."""
     with readable(path):
         now = path.stat()
         stamp = (str(path), now.st_ino, now.st_size, now.st_mtime_ns)
         known = _KNOWN.get(stamp)
-        file = pq.ParquetFile(path, metadata=known)
-        if known is None and file.num_row_groups > _MANY:
+        file = pq.ParquetFile(path, metadata=known, pre_buffer=False)
+        if known is None:
             while len(_KNOWN) >= _FILES:
                 _KNOWN.pop(next(iter(_KNOWN)), None)  # the oldest; threads may be at it, too
             _KNOWN[stamp] = file.metadata
@@ -53,7 +55,8 @@ def columns(path: Path, names: Sequence[str], group: int | None = None, *, wante
     file = opened(path)
     chosen = _chosen(file, path, names, wanted)
     with readable(path):
-        return checked(file.read(chosen) if group is None else file.read_row_group(group, chosen), path)
+        read = file.read if group is None else partial(file.read_row_group, group)
+        return checked(read(chosen, use_threads=False), path)
 
 
 def batches(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tomllib
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -11,7 +10,9 @@ from functools import cached_property
 from itertools import combinations_with_replacement, product
 from typing import Any
 
+import numpy as np
 import tomli_w
+from numpy.typing import NDArray
 from pydantic import Field, ValidationError
 
 from das.accounting.changes import Change
@@ -23,7 +24,6 @@ from das.errors import SpecError
 from das.model.adaptive import PRODUCTS, LevelPlan, Parameters
 from das.model.budget import Draw, Neighbours, Plan, UnitPath, check_covered
 from das.model.chains import UNMEASURED
-from das.model.mechanism import Mechanism
 from das.model.population import FINE
 from das.spec.parts import Part, Run
 
@@ -130,19 +130,30 @@ class DetailedSpec:
         return {run: self._seen_in(run, draws) for run in self.parameters.runs}
 
     def _seen_in(self, run: str, draws: Sequence[Draw]) -> dict[DrawCounts, UnitPath]:
-        out: dict[DrawCounts, UnitPath] = {}
-        kinds = list(by_iterations(self.parameters, run).values())
-        for chosen in product(*([t for t, _ in mixtures(self.parameters, plans[0])] for plans in kinds)):
-            seen: Counter[tuple[Mechanism, Fraction]] = Counter()
-            name: list[tuple[str, str]] = []
-            for t, plan in ((t, plan) for t, plans in zip(chosen, kinds, strict=True) for plan in plans):
+        noises = sorted({(d.mechanism, d.parameter) for d in draws}, key=lambda noise: noise[1])
+        number = {noise: i for i, noise in enumerate(noises)}
+        drawn: dict[tuple[str, str], NDArray[np.int64]] = {
+            (d.level, d.unit_class): np.zeros(len(noises), int) for d in draws
+        }
+        for d in draws:
+            drawn[d.level, d.unit_class][number[d.mechanism, d.parameter]] += 1
+
+        def mixed(plans: Sequence[LevelPlan], t: int) -> tuple[NDArray[np.int64], UnitPath]:
+            """What is seen at levels of the same iterations, as numbers of the ``noises``, and its name."""
+            seen, name = np.zeros(len(noises), int), []
+            for plan in plans:
                 groups = {plan.totals: t, plan.tables: plan.stability - t}
-                for d in draws:
-                    if d.level == plan.level and groups.get(d.unit_class):
-                        seen[d.mechanism, d.parameter] += groups[d.unit_class]
+                seen += sum(n * drawn.get((plan.level, kind), 0) for kind, n in groups.items())
                 name.append((plan.level, " and ".join(f"{n} {kind}" for kind, n in groups.items() if n)))
-            out.setdefault(tuple(sorted(seen.items(), key=lambda x: (x[0][1], x[1]))), tuple(name))
-        return out
+            return seen, tuple(name)
+
+        each = [[mixed(plans, t) for t, _ in mixtures(self.parameters, plans[0])]
+                for plans in by_iterations(self.parameters, run).values()]  # fmt: skip
+        out: dict[bytes, tuple[NDArray[np.int64], UnitPath]] = {}
+        for chosen in product(*each):
+            seen = np.sum([seen for seen, _ in chosen], axis=0)
+            out.setdefault(seen.tobytes(), (seen, tuple(part for _, name in chosen for part in name)))
+        return {tuple((noises[i], int(seen[i])) for i in np.flatnonzero(seen)): name for seen, name in out.values()}
 
     def _neighbouring(self, draws: Sequence[Draw]) -> Differing:
         """A record added or removed."""
