@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from das.accounting.contour import UNIT
-from das.accounting.draws import Moves
+from das.accounting.draws import Moves, dearest_of
 from das.accounting.sieve import Band, nodes, turns, work
 from das.accounting.theta import SMALL, Theta
 
@@ -71,11 +71,8 @@ class PathDraws:
             for (_, parameter), n in path:
                 draws[i, number[1 / parameter]] += n
         each = tuple(sum((n / parameter for (_, parameter), n in path), Fraction(0)) / 2 for path in part.paths)
-        spent = [sum((each[i] for i in move), Fraction(0)) for move in part.moves]
-        rho = max(spent)
-        return PathDraws(
-            precisions, draws, each, np.array(part.moves), np.arange(len(part.moves)), rho, spent.index(rho)
-        )
+        rho, dearest = dearest_of(each, part.moves)
+        return PathDraws(precisions, draws, each, np.array(part.moves), np.arange(len(part.moves)), rho, dearest)
 
     def some(self, moves: NDArray[np.bool_]) -> PathDraws:
         return replace(self, moves=self.moves[moves], numbers=self.numbers[moves])

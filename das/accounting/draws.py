@@ -139,23 +139,28 @@ class Moves:
     @cached_property
     def rho(self) -> Fraction:
         """Of the dearest change, whose noise is Gaussian."""
-        return self._dearest([Composition.differing(path).rho for path in self.paths])
+        return dearest_of([Composition.differing(path).rho for path in self.paths], self.moves)[0]
 
     @cached_property
     def cost(self) -> Fraction:
         """Of the dearest change, in the currency of its noise."""
-        return self._dearest([sum((m.cost(p, n) for (m, p), n in path), Fraction(0)) for path in self.paths])
-
-    def _dearest(self, each: Sequence[Fraction]) -> Fraction:
-        """Of the costs of paths. There may be tens of thousands of changes: they are added up over one denominator."""
-        below = lcm(*(cost.denominator for cost in each))
-        above = [cost.numerator * (below // cost.denominator) for cost in each]
-        return Fraction(max(sum(above[i] for i in move) for move in self.moves), below)
+        each = [sum((m.cost(p, n) for (m, p), n in path), Fraction(0)) for path in self.paths]
+        return dearest_of(each, self.moves)[0]
 
     def scaled(self, factor: Fraction) -> Moves:
         """With every variance times ``factor``."""
         paths = (tuple(((m, parameter * factor), n) for (m, parameter), n in path) for path in self.paths)
         return replace(self, paths=tuple(paths))
+
+
+def dearest_of(each: Sequence[Fraction], moves: Sequence[Sequence[int]]) -> tuple[Fraction, int]:
+    """Of changes, with the costs of their paths: the highest sum, and of which change it is. There may be tens of thousands: they are
+    added up over one denominator."""
+    below = lcm(*(cost.denominator for cost in each))
+    above = [cost.numerator * (below // cost.denominator) for cost in each]
+    spent = [sum(above[i] for i in move) for move in moves]
+    dearest = max(range(len(spent)), key=spent.__getitem__)
+    return Fraction(spent[dearest], below), dearest
 
 
 #: One change of a record of each of several kinds.

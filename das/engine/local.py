@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
@@ -35,11 +36,17 @@ class InProcess(Executor):
 def executor(workers: int) -> Iterator[Executor]:
     """This process for one worker, else processes of their own (:mod:`das.engine.workers`)."""
     if workers <= 1:
-        load()
+        _load_what_work_needs()
         yield InProcess()
         return
     with processes(workers) as pool:
         yield pool
+
+
+def _load_what_work_needs() -> None:
+    """A module imports SciPy when it is imported itself: where none of it is loaded, nothing done here will have its threads."""
+    if "scipy" in sys.modules:
+        load()
 
 
 def in_order(pool: Executor, work: Callable[[Item], Given], items: Iterable[Item], ahead: int = 16) -> Iterator[Given]:
@@ -77,7 +84,7 @@ class LocalEngine:
         """See :class:`das.engine.tasks.Engine`."""
         waiting = deque(largest_first(tasks))
         if self.workers <= 1:
-            load()
+            _load_what_work_needs()
             for task in waiting:
                 with one_thread():
                     found = outcome(work, task, confidential)

@@ -34,7 +34,7 @@ def texts(column: pa.StringArray | pa.ChunkedArray) -> NDArray[np.str_]:
 
 def repeated(value: str, times: int) -> pa.StringArray:
     """A column that says the same in every row."""
-    return pa.repeat(pa.scalar(value), times)
+    return column(np.full(times, value.encode("utf-8")))
 
 
 def _codes(part: pa.StringArray) -> Codes:

@@ -21,6 +21,7 @@ import pyarrow.csv as pacsv
 from numpy.typing import NDArray
 
 from das.files import codes as texts
+from das.files import numbers
 from das.files.detailed.delimited import DELIMITER, misnamed
 from das.files.detailed.faults import Faults
 from das.model.codes import Codes, characters, of_characters
@@ -181,7 +182,7 @@ class Reading:
             if (tidy := f.of(column)) is None:
                 encoded = column.dictionary_encode()
                 given, number = f.distinct(encoded.dictionary)
-                tidy = number[at := encoded.indices.to_numpy()]
+                tidy = number[at := numbers.array(encoded.indices)]
                 for k, refusal in enumerate(f.refusals if number.min(initial=0) < 0 else ()):
                     bad = np.flatnonzero(tidy == -1 - k)
                     sound[bad] = False

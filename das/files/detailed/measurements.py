@@ -17,7 +17,8 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from das.errors import ReleaseError
-from das.files import atomic
+from das.files import atomic, numbers
+from das.files import codes as texts
 from das.files.parquet import LOST, opened, readable
 from das.model.adaptive import FIRST, LevelPlan
 from das.model.codes import text
@@ -49,9 +50,9 @@ def write(file: Path, m: GroupMeasurement, plan: LevelPlan, codes: NDArray[np.st
     table = pa.table({
         "REGION_ID": _named(m.region[rows], text(m.regions)),
         "ITERATION_CODE": _named(m.iteration[rows], codes),
-        "TABLE_SIZE": m.size[rows],
-        "FIRST_STAGE": pa.array(m.first[rows], mask=~staged),
-        "VALUES": pa.LargeListArray.from_arrays(np.append(m.indptr[rows], len(m.values)), m.values),
+        "TABLE_SIZE": numbers.column(m.size[rows]),
+        "FIRST_STAGE": numbers.column(m.first[rows], staged),
+        "VALUES": numbers.lists(np.append(m.indptr[rows], len(m.values)), m.values),
     })  # fmt: skip
     said = {"regions": ",".join(text(m.regions)), "level": plan.level, "table": plan.table.name}
     said |= {f"{d.query}: {d.mechanism.symbol}": str(d.parameter) for d in plan.draws}
@@ -86,20 +87,20 @@ def _checked(
     if len(at) and (np.diff(at) <= 0).any():
         raise ValueError("groups are not in order, or one is there twice")
     size = np.full(groups, UNMEASURED, dtype=np.int8)
-    size[at] = table["TABLE_SIZE"].to_numpy()
+    size[at] = numbers.array(table["TABLE_SIZE"])
     lists = table["VALUES"].combine_chunks()
-    length = np.diff(np.asarray(lists.offsets))
+    length = np.diff(numbers.array(lists.offsets))
     if not ((size[at] >= 0) & (size[at] < len(plan.table.sizes))).all() or (length != answers[size[at]]).any():
         raise ValueError("a group has not the answers of a table of its size")
     if plan.first and len(at) != groups:
         raise ValueError("a group is missing")
     first = np.zeros(groups, dtype=np.int64)
     stage = table["FIRST_STAGE"].combine_chunks()
-    if (np.asarray(stage.is_valid()) != (~only[iteration] & bool(plan.first))).any():
+    if (numbers.there(stage) != (~only[iteration] & bool(plan.first))).any():
         raise ValueError(f"a group has no {FIRST}, or one that it has not")
-    first[at] = np.asarray(stage.fill_null(0))
+    first[at] = numbers.array(stage, absent=0)
     indptr = np.concatenate([[0], np.cumsum(answers[size])])
-    return GroupMeasurement(regions, only, first, size, indptr, np.asarray(lists.flatten(), dtype=np.int64))
+    return GroupMeasurement(regions, only, first, size, indptr, numbers.array(lists.flatten()).astype(np.int64))
 
 
 def noise(file: Path) -> dict[str, str]:
@@ -137,14 +138,16 @@ def part(root: Path, plan: LevelPlan, shard: int, codes: NDArray[np.str_], only:
 
 
 def _named(index: NDArray[np.int64], names: NDArray[np.str_]) -> pa.DictionaryArray:
-    return pa.DictionaryArray.from_arrays(pa.array(index.astype(np.int32)), pa.array(names.tolist(), pa.string()))
+    return pa.DictionaryArray.from_arrays(
+        numbers.column(index.astype(np.int32)), texts.column(np.strings.encode(names))
+    )
 
 
 def _places(column: pa.ChunkedArray, names: NDArray[np.str_]) -> NDArray[np.int64]:
     """Where each text is in ``names``."""
     given = column.combine_chunks()
     known = given if pa.types.is_dictionary(given.type) else given.dictionary_encode()  # each text is looked for once
-    found = pc.index_in(known.dictionary.cast(pa.string()), pa.array(names.tolist(), pa.string()))
+    found = pc.index_in(known.dictionary.cast(pa.string()), texts.column(np.strings.encode(names)))
     if found.null_count or known.null_count:
         raise ValueError("a region or an iteration is not of this level")
-    return np.asarray(found, dtype=np.int64)[np.asarray(known.indices)]
+    return numbers.array(found).astype(np.int64)[numbers.array(known.indices)]

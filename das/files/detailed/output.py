@@ -27,7 +27,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from das.errors import InputError
-from das.files import atomic
+from das.files import atomic, numbers
 from das.files import codes as texts
 from das.files.detailed.delimited import DELIMITER
 from das.model.adaptive import AdaptiveTable, Product
@@ -157,7 +157,7 @@ class _Sink:
             "REGION_TYPE": texts.repeated(chunk.region_type, len(chunk)),
             "ITERATION_CODE": texts.column(chunk.iteration),
             **{name: texts.column(codes) for name, codes in chunk.cells.items()},
-            COUNT: pa.array(chunk.count),
+            COUNT: numbers.column(chunk.count),
             **({} if self.private else {COLUMN: texts.repeated(CELL, len(chunk))}),
         }
         table = pa.table(columns, schema=self.schema)

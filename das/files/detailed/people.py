@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from das.errors import ReleaseError
-from das.files import atomic
+from das.files import atomic, numbers
 from das.files.parquet import DAMAGE
 from das.model.confidential import Confidential
 from das.model.group_records import GroupRecords
@@ -61,11 +61,11 @@ def read(file: Path) -> PeopleBatch:
             block, cells = np.empty(rows, dtype=np.int32), {n: np.empty(rows, dtype=np.int8) for n in tables}
             for batch in source.iter_batches(TOGETHER):
                 here = slice(first, first := first + len(batch))
-                block[here], ethnicity[here] = batch["block"], batch["ethnicity"]
+                block[here], ethnicity[here] = numbers.array(batch["block"]), numbers.array(batch["ethnicity"])
                 for place, name in enumerate(races):
-                    codes[here, place] = batch[name]
+                    codes[here, place] = numbers.array(batch[name])
                 for name, leaf in cells.items():
-                    leaf[here] = batch[name]
+                    leaf[here] = numbers.array(batch[name])
         return Confidential(GroupRecords(block, codes, ethnicity, {n.removeprefix(CELL): c for n, c in cells.items()}))
     except (*DAMAGE, KeyError, ValueError) as error:
         raise ReleaseError(f"the records cannot be read ({error})", where=file,
@@ -75,4 +75,5 @@ def read(file: Path) -> PeopleBatch:
 def _table(records: GroupRecords, some: NDArray[np.intp]) -> pa.Table:
     races = {f"{RACE}{i}": np.ascontiguousarray(records.codes[some, i]) for i in range(records.codes.shape[1])}
     cells = {f"{CELL}{name}": leaf[some] for name, leaf in records.cells.items()}
-    return pa.table({"block": records.block[some], **races, "ethnicity": records.ethnicity[some], **cells})
+    columns = {"block": records.block[some], **races, "ethnicity": records.ethnicity[some], **cells}
+    return pa.table({name: numbers.column(values) for name, values in columns.items()})

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from das.errors import InputError, ReleaseError
-from das.files import atomic, codes
-from das.files.parquet import DAMAGE, LOST
+from das.files import atomic, codes, numbers
+from das.files.parquet import DAMAGE, LOST, opened
 from das.model.population import Regions
 
 NAME = "regions.parquet"
@@ -19,7 +19,8 @@ NAME = "regions.parquet"
 def write(folder: Path, regions: Regions) -> None:
     kinds = sorted(regions.ids)
     said = {kind: ",".join(x.decode() for x in regions.ids[kind].tolist()) for kind in kinds}
-    table = pa.table({"block": codes.column(regions.block), **{kind: regions.of_block[kind] for kind in kinds}})
+    table = pa.table({"block": codes.column(regions.block),
+                      **{kind: numbers.column(regions.of_block[kind]) for kind in kinds}})  # fmt: skip
     with atomic.file(folder / NAME) as draft:
         pq.write_table(table.replace_schema_metadata(said), draft, compression="zstd")
 
@@ -28,11 +29,11 @@ def read(folder: Path) -> Regions:
     """Raises :class:`ReleaseError` where there is no such file, or it is damaged."""
     file = folder / NAME
     try:
-        table = pq.read_table(file)
+        table = opened(file).read(use_threads=False)
         kinds = [name for name in table.column_names if name != "block"]
         said = {k.decode(): v.decode() for k, v in (table.schema.metadata or {}).items()}
         ids = {kind: np.array(said[kind].split(",") if said[kind] else [], dtype="S") for kind in kinds}
         block = codes.codes(table["block"])
-        return Regions(block, ids, {kind: np.asarray(table[kind], dtype=np.int32) for kind in kinds})
+        return Regions(block, ids, {kind: numbers.array(table[kind]).astype(np.int32) for kind in kinds})
     except (*DAMAGE, KeyError, ValueError, InputError) as error:
         raise ReleaseError(f"not a readable list of blocks ({error})", where=file, remedy=LOST) from None
