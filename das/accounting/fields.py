@@ -87,7 +87,7 @@ BySome: TypeAlias = Annotated[By[T], Field(min_length=1)]
 class Section(BaseModel):
     """Any part of a statement: it has its fields and no others, and does not change."""
 
-    model_config = ConfigDict(frozen=True, strict=True, extra="forbid", populate_by_name=True)
+    model_config = ConfigDict(frozen=True, strict=True, extra="forbid", populate_by_name=True, defer_build=True)
 
     @classmethod
     def make(cls, **fields: Any) -> Self:

@@ -39,7 +39,7 @@ Named = TypeVar("Named", Attribute, Grouping)
 
 
 class Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, ignored_types=(cached_property,))
+    model_config = ConfigDict(extra="forbid", frozen=True, ignored_types=(cached_property,), defer_build=True)
 
 
 class Run(Part):
