@@ -66,7 +66,7 @@ def check(parameters: Path, data: Path, product: str, totals: Path | None, as_js
 @click.argument("data", type=PATH)
 @product_option
 @totals_option
-@click.option("--out", type=PATH, help="Folder of the run (new or empty). Default: runs/<name>-<time>.")
+@click.option("--out", type=PATH, help="Folder of the run (new or empty). Default: runs/<product>-<time>.")
 @click.option("--name", help="Names the run and its outputs. Default: the product.")
 @click.option("--seed", type=click.IntRange(0), help="Makes the run repeatable and NOT PRIVATE.")
 @click.option(

@@ -147,6 +147,9 @@ class Reading:
                 self.path.name, None if not raw.strip() else 1, "is not UTF-8" if raw.strip() else "is empty"
             )
             return
+        if b"\r" in raw.rstrip(b"\r\n"):
+            self.faults.add(self.path.name, 1, "ends in CR alone, as all lines do: a line ends in LF, or in CR LF")
+            return
         first = raw.decode("utf-8-sig", "replace")
         names = [n.strip() for n in first.split(DELIMITER)]
         wrong = list(misnamed(names, [f.name for f in self.fields], others=self.others))

@@ -123,7 +123,7 @@ def _given(path: Path, product: Product, faults: Faults) -> _Said | None:
     if (whole := text(path, faults)) is None:
         return None
     try:
-        values = json.loads(whole, parse_float=Decimal, parse_constant=str, object_pairs_hook=_once)
+        values = json.loads(whole, parse_int=_integer, parse_float=Decimal, parse_constant=str, object_pairs_hook=_once)
     except json.JSONDecodeError as error:
         faults.add(FILE, error.lineno, f"is not JSON: {error.msg}")
         return None
@@ -253,6 +253,11 @@ def _unsound(thresholds: Any, wanted: int) -> str | None:
 
 def _is_whole(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _integer(digits: str) -> int | Decimal:
+    """A whole number; one that no key can have, of more digits than Python turns into an integer, as it is written."""
+    return int(digits) if len(digits) <= 100 else Decimal(digits)
 
 
 def _number(value: Any) -> Fraction | None:

@@ -100,6 +100,7 @@ WRONG = [
     (CONFIG, '"max_race_codes": 8', '"races": 8', None, "has no max_race_codes"),
     (CONFIG, BUDGET, '"privacy_budget_p_level_1_trakt"', None, "has no privacy_budget_p_level_1_tract"),
     (CONFIG, f"{BUDGET}: 0.25", f"{BUDGET}: -0.25", BUDGET, "is -0.25, not a number from 0 to 1,000,000,000"),
+    (CONFIG, f"{BUDGET}: 0.25", f"{BUDGET}: {'9' * 5000}", BUDGET, "9, not a number from 0 to 1,000,000,000"),
     (CONFIG, f"{BUDGET}: 0.25", f'{BUDGET}: "0.25"', BUDGET, 'is "0.25"'),
     (CONFIG, f"{BUDGET}: 0.25", f"{BUDGET}: NaN", BUDGET, "NaN"),
     (CONFIG, f"{BUDGET}: 0.25", f"{BUDGET}: Infinity", BUDGET, "Infinity"),

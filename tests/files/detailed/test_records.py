@@ -121,6 +121,16 @@ def test_a_geography_of_nothing(tmp_path: Path, text: str) -> None:
         geography.regions(tmp_path, p)
 
 
+@pytest.mark.parametrize("file", [GRF, PEOPLE])
+def test_lines_that_end_in_cr_alone(tmp_path: Path, file: str) -> None:
+    """They would be one line of very many columns, whose names would be what records say."""
+    files = folders.data()
+    with pytest.raises(InputError) as error:
+        read(data(tmp_path, files | {file: files[file].replace("\n", "\r")}), made(tmp_path))
+    assert "1 fault:" in str(error.value)
+    assert f"{file}:1: ends in CR alone, as all lines do: a line ends in LF, or in CR LF" in str(error.value)
+
+
 # --- records ----------------------------------------------------------------------------------------------------
 
 
