@@ -24,6 +24,8 @@ from das.accounting.theta import Array
 
 #: The most combinations to list.
 MOST = 1_000_000
+#: The most products that go into the distributions of sums of equal draws.
+WORK = 1e9
 #: Sums of fewer nodes are the better way.
 NODES = 1e5
 
@@ -41,7 +43,8 @@ class Atoms:
         reaches = [ceil(sqrt(2 * (45 - least) / float(p))) for p, _ in composition.parts]
         combinations = prod(2 * n * r + 1 for (_, n), r in zip(composition.parts, reaches, strict=True))
         nodes = (38 - least) / at.c / float(composition.step)
-        if combinations > MOST or nodes < NODES or least < -500:
+        work = sum((n * r) ** 2 for (_, n), r in zip(composition.parts, reaches, strict=True) if n > 1)
+        if combinations > MOST or work > WORK or nodes < NODES or least < -500:
             return None
         return Atoms(composition, centre, at, reaches)
 

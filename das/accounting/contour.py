@@ -108,7 +108,7 @@ class Contour:
         j = self._sieved() if few else None
         if j is None:
             self.lattice, self.period, wanted = False, whole, self._last(whole)
-            j, self.last = revivals(composition, self.tau, NODES // 30).nodes(whole, wanted)
+            j, self.last = revivals(composition, self.tau, NODES // 6).nodes(whole, wanted)
             self.cut = self.last < wanted
         self.kept = self._kept(j)
 

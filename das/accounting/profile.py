@@ -45,6 +45,8 @@ METHODS = ("pld", "zcdp-tight", "zcdp-bun-steinke")
 MOST_RHO = 5000
 #: How much farther a step of Newton's method goes, so that the sign changes.
 BEYOND = 1.01
+#: An end that is farther from the root than this part of it is looked for nearer by.
+FAR = 1e-11
 
 
 class PrivacyProfile:
@@ -131,15 +133,21 @@ class PrivacyProfile:
 
     def _outwards(self, root: float, step: float, goal: float) -> float:
         """The first of root + step, root + 2 step, root + 4 step, ... (and wider after ten) where delta is certainly
-        on the side of the goal that ``step`` leads to."""
-        tried = 0
-        while True:
-            eps = max(0.0, root + step)
+        on the side of the goal that ``step`` leads to. Where the first is, and is far, it may be nearer: at a corner delta falls
+        much faster than ``step`` was made for."""
+
+        def beyond(eps: float) -> bool:
             at = self.proved(Fraction(eps))
-            if (eps == 0 and step < 0) or (at.low >= goal if step < 0 else at.high <= goal):
-                return eps
+            return (eps == 0 and step < 0) or (at.low >= goal if step < 0 else at.high <= goal)
+
+        tried, eps = 0, max(0.0, root + step)
+        while not beyond(eps):
             tried += 1
             step *= 2 if tried < 10 else 16
+            eps = max(0.0, root + step)
+        while not tried and abs(step) > FAR * root and beyond(nearer := max(0.0, root + step / 16)):
+            step, eps = step / 16, nearer
+        return eps
 
 
 @overload

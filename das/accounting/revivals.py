@@ -24,6 +24,8 @@ from das.accounting.theta import Theta
 
 #: The most pieces of work.
 PIECES = 400
+#: One piece goes to here at first, and then to four times where it begins: the sieve allows for the rounding of its last number.
+EARLY = 1 << 20
 #: Places are sought for this tau, and for its doubles where more is asked for.
 TAU = 48.0
 
@@ -60,7 +62,7 @@ class Revivals:
         with self._lock:
             self._seek(goal)
             if self._reached < goal:
-                last = min(last, int((self._reached - 1) * scale))
+                last = max(0, min(last, int((self._reached - 1) * scale)))
             at = np.concatenate(self._found)
         at = at[at <= goal]
         off = 1e-6 + 2.0**-50 * last  # of floats
@@ -73,7 +75,8 @@ class Revivals:
         span = max(1, int(min(0.95 * SIZE / self._bands[0].rate, MOST)))  # one piece of work, where the draws are wide
         while self._reached < min(goal, MOST) and not self._given_up:
             first = self._reached + 1
-            for found, reached in nodes(self._bands, min(first + span - 1, MOST), first):
+            last = min(first + span - 1, max(EARLY, 4 * first), MOST)
+            for found, reached in nodes(self._bands, last, first):
                 self._found.append(found)
                 self._seen, self._pieces, self._reached = self._seen + len(found), self._pieces + 1, reached
                 if self._given_up:

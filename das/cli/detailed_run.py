@@ -44,17 +44,21 @@ def check(parameters: Path, data: Path, product: str, totals: Path | None, as_js
     read = read_folders(GivenFolders.of(parameters, data, product, totals))
     records = read.counted()
     spec = DetailedSpec(Run(name=product), read.parameters)
+    if read.unmeasured:
+        click.echo(f"das: note: the totals have no group in any region of state {', '.join(read.unmeasured)}: "
+                   "nothing below the nation would be measured of them", err=True)  # fmt: skip
     regions = {kind: len(ids) for kind, ids in read.regions.ids.items()}
     rho = {run: str(read.parameters.cost(run)) for run in read.parameters.runs}
     currency = read.parameters.mechanism.currency
     if as_json:
         levels = [{"level": p.level, currency: str(p.cost), "stability": p.stability} for p in spec.plans]
-        out = {"product": product, "records": records, "regions": regions, currency: rho, "levels": levels,
+        out = {"product": product, "records": records, "left_out": read.left_out[0], "regions": regions, currency: rho, "levels": levels,
                "iterations": len(read.parameters.iterations.tabulated)}  # fmt: skip
         click.echo(json.dumps(out))
         return
     screen = console()
-    screen.print(f"{records:,} records of {product}, {len(read.regions.block):,} blocks, "
+    left = f" ({read.left_out[0]:,} more in states of no run are left out)" if read.left_out[0] else ""
+    screen.print(f"{records:,} records of {product}{left}, {len(read.regions.block):,} blocks, "
                  f"{len(read.parameters.iterations.tabulated):,} iterations", highlight=False)  # fmt: skip
     screen.print("regions: " + ", ".join(f"{kind} {n:,}" for kind, n in regions.items()), highlight=False)
     for run, cost in rho.items():
@@ -127,7 +131,8 @@ def run(
     screen = console()
     for table, rows in outcome.rows.items():
         screen.print(f"  {table}: {rows:,} rows", highlight=False)
-    screen.print(f"written in {outcome.seconds:.1f} s:", highlight=False)
+    if not outcome.was_finished:
+        screen.print(f"written in {outcome.seconds:.1f} s:", highlight=False)
     may = "safe to publish under the guarantee in privacy.json" if private else f"{COLUMN}: {CELL}"
     click.echo(f"  release  {release}   ({may})")
     click.echo(f"  tables   {release / TABLES}")

@@ -27,6 +27,13 @@ def lists(ends: NDArray[np.int64], values: NDArray[Any]) -> pa.LargeListArray:
     return pa.LargeListArray.from_arrays(column(ends), column(values))
 
 
+def integers(given: pa.Array | pa.ChunkedArray, absent: int | None = None) -> NDArray[np.int64]:
+    """:func:`array` of whole numbers. Raises ``ValueError`` for others."""
+    if not pa.types.is_integer(given.type) or given.type == pa.uint64():
+        raise ValueError(f"a column of {given.type} is none of whole numbers")
+    return array(given, absent).astype(np.int64)
+
+
 def array(given: pa.Array | pa.ChunkedArray, absent: int | None = None) -> NDArray[Any]:
     """The numbers of a column, from the same memory unless some are ``absent``. Raises ``ValueError`` where one is null that may
     not be, and for other columns."""

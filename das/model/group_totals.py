@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from das.errors import InputError
 from das.model.codes import Codes
 from das.model.frozen import Frozen
-from das.model.population import Regions
+from das.model.population import ACROSS, Regions
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -42,6 +42,11 @@ class GroupTotals(Frozen):
         ):
             raise InputError("has no group in any region of the geography", where=where,
                              remedy="give the totals of the same states")  # fmt: skip
+
+    def states_without(self, regions: Regions) -> list[str]:
+        """States of which no region has a group: nothing of them would be measured."""
+        within = [np.unique(r.astype("S2")) for kind, r in self.region.items() if kind not in ACROSS and len(r)]
+        return [s.decode() for s in regions.states if not any(s in r for r in within)]
 
     def __len__(self) -> int:
         return sum(map(len, self.region.values()))

@@ -19,6 +19,7 @@ from das.files.detailed import measurements
 from das.files.detailed import parameters as parameter_files
 from das.files.detailed import regions as regions_file
 from das.files.detailed import totals as totals_file
+from das.files.parquet import LOST
 from das.files.run import run_directory
 from das.model.adaptive import FIRST, ONLY, PRODUCTS, LevelPlan
 from das.model.group_measurement import UNMEASURED, GroupMeasurement
@@ -130,4 +131,7 @@ def open_groups(release: Path) -> OpenedGroups:
     spec = DetailedSpec(run, parameters, delta)
     file = release / totals_file.FILE
     totals = totals_file.totals(file, parameters) if file.is_file() else None
-    return OpenedGroups(release, spec, regions_file.read(release), totals)
+    regions = regions_file.read(release)
+    if lost := [p.at.region for p in spec.plans if p.at.region not in regions.ids]:
+        raise ReleaseError(f"has no regions of the type {lost[0]}", where=release / regions_file.NAME, remedy=LOST)
+    return OpenedGroups(release, spec, regions, totals)

@@ -93,7 +93,7 @@ def of_release(text: str, *, where: str, overrides: Sequence[str] = ()) -> Spec:
     tree = _tree(text, where)
     if "detailed" in tree:
         raise SpecError("this is a release of population groups", where=where,
-                        remedy="its tables are in tables/, its measurements are estimated by `das detailed estimate`")  # fmt: skip
+                        remedy="its tables are in tables/; of measurements of persons `das detailed estimate` makes estimates with intervals")  # fmt: skip
     if "published" not in tree:
         return parse(text, where=where, overrides=overrides)
     for item in overrides:

@@ -61,6 +61,8 @@ class ReadFolders:
     parameters: Parameters
     regions: Regions
     records: Iterator[people.PeopleBatch]
+    left_out: list[int]  #: how many records were passed over so far: they are in states of no run
+    unmeasured: list[str]  #: states of which the published totals have no group
 
     def counted(self) -> int:
         """How many records there are, for whoever may see them."""
@@ -72,9 +74,14 @@ def read_folders(given: GivenFolders) -> ReadFolders:
     parameters = parameter_files.read(given.parameters, given.product)
     regions = geography.regions(given.data, parameters)
     files = records.files(given.data, given.product)
+    unmeasured: list[str] = []
     if given.totals is not None:
-        totals_file.totals(given.totals, parameters).refuse_others(regions, given.totals)
-    return ReadFolders(given, parameters, regions, records.every(files, parameters, regions))
+        totals = totals_file.totals(given.totals, parameters)
+        totals.refuse_others(regions, given.totals)
+        unmeasured = totals.states_without(regions)
+    left_out = [0]
+    people_read = records.every(files, parameters, regions, left_out)
+    return ReadFolders(given, parameters, regions, people_read, left_out, unmeasured)
 
 
 def check_same(spec: DetailedSpec, given: GivenFolders, directory: RunDirectory) -> None:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from das.accounting import epsilon
 from das.accounting import revivals as module
 from das.accounting.contour import Contour
 from das.accounting.draws import Composition
@@ -92,3 +93,21 @@ def test_deltas_share_them() -> None:
     lines = [Contour(whole, Fraction(eps)) for eps in (1, 2, 3)]
     assert not any(line.lattice for line in lines)
     assert module._known.cache_info().misses == 1
+
+
+@pytest.mark.parametrize(
+    ("draws", "delta", "widest"),
+    [
+        # variances that are nearly equal revive together for long; one that is huge has no second bump anywhere near
+        ([("1762636/5387", 171), ("516457735/1578391", 298), ("992374842/3032881", 279), ("1011769225/3092138", 110),
+          ("661010048/2020125", 26), ("542918823/1659196", 166)], "1e-6", 1e-11),
+        ([("83/1000", 5), ("6840984995407311/8589934592", 5), ("6112039/896", 1), ("6502499/49522", 712), ("9/500", 3),
+          ("75932336088475/4398046511104", 40), ("460060140", 986)], "1e-3", 1e-9),
+        ([("51/200", 1)], "1e-100", 1e-9),  # at a corner
+        ([("234023881", 3)], "0.9", 1e-9),  # few draws, of very many values each
+        ([("30000000", 3)], "1e-6", 1e-12),
+    ],
+)  # fmt: skip
+def test_epsilon_stays_narrow(draws: list[tuple[str, int]], delta: str, widest: float) -> None:
+    low, high = epsilon([(Fraction(sigma_sq), n) for sigma_sq, n in draws], delta)
+    assert 0 <= high - low < widest

@@ -86,8 +86,23 @@ def test_a_run_says_where_it_is_and_a_seeded_one_what_it_is(das: Das, given: tup
 def test_households_from_the_totals_in_their_folder(das: Das, tmp_path: Path) -> None:
     given = runs.given(tmp_path / "given", "households")
     code, out, err = das("check", *given, "--product", "households", "--json")
-    assert (code, err, json.loads(out)["records"]) == (0, "", 3)
+    assert (code, json.loads(out)["records"]) == (0, 3)
+    assert (
+        "the totals have no group in any region of state 02: nothing below the nation would be measured of them" in err
+    )
     assert das("run", *given, "--product", "households", "--out", tmp_path / "run", "--quiet")[0] == 0
+
+
+def test_check_says_how_many_records_are_left_out(das: Das, given: tuple[Path, Path], tmp_path: Path) -> None:
+    data = Path(shutil.copytree(given[1], tmp_path / "data"))
+    head, first, *rest = (data / "person-records.txt").read_text(encoding="utf-8").splitlines()
+    other = first.split("|")
+    other[head.split("|").index("TABBLKST")] = "06"
+    (data / "person-records.txt").write_text("\n".join([head, first, "|".join(other), *rest]) + "\n", encoding="utf-8")
+    there, more = (json.loads(das("check", given[0], d, "--json")[1]) for d in (given[1], data))
+    assert more["left_out"] == there["left_out"] + 1
+    assert there["records"] == more["records"]
+    assert f"({more['left_out']} more in states of no run are left out)" in das("check", given[0], data)[1]
 
 
 # --- folders -----------------------------------------------------------------------------------------------------

@@ -320,6 +320,40 @@ def test_a_table_of_another_size_than_its_first_stage_asks_for(copied: Path) -> 
     refused(copied, "a table is not of the size that follows")
 
 
+@pytest.mark.parametrize(
+    ("column", "change"),
+    [
+        ("VALUES", lambda c: pa.array([1.0] * len(c))),
+        ("VALUES", lambda c: c.cast(pa.large_list(pa.float64()))),
+        ("TABLE_SIZE", lambda c: pa.array(np.asarray(c).astype(np.int64) + 256)),
+        ("TABLE_SIZE", lambda c: c.cast(pa.float64())),
+        ("FIRST_STAGE", lambda c: c.cast(pa.float64())),
+    ],
+)
+def test_a_column_that_holds_no_whole_numbers(copied: Path, column: str, change: Callable[[Any], Any]) -> None:
+    path = part(copied)
+    table = pq.read_table(path)
+    at = table.schema.get_field_index(column)
+    pq.write_table(table.set_column(at, column, change(table[column].combine_chunks())), path)
+    resealed(copied)
+    refused(copied, "these are no measurements of")
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda t: t.slice(0, 0), "it has no block"),
+        (lambda t: t.drop_columns(["PLACE"]), "has no regions of the type PLACE"),
+    ],
+)
+def test_a_list_of_blocks_without_rows_or_a_type(copied: Path, change: Callable[[Any], Any], said: str) -> None:
+    path = copied / "regions.parquet"
+    table = pq.read_table(path)
+    pq.write_table(change(table).replace_schema_metadata(table.schema.metadata), path)
+    resealed(copied)
+    refused(copied, said)
+
+
 def test_totals_of_households_decide_their_sizes(homes: Path, tmp_path: Path) -> None:
     copied = Path(shutil.copytree(homes, tmp_path / "copied"))
     path = copied / "pop-group-totals.txt"

@@ -115,7 +115,7 @@ class _Said:
         more = f" and {len(self.lost) - 3} more" if len(self.lost) > 3 else ""
         others = [p for p in PRODUCTS.values() if p.letter != self.product.letter]
         of = [p.name for p in others if any(k.startswith(f"privacy_budget_{p.letter}_") for k in self.values)]
-        hint = f": these are parameters of {of[0]}, not of {self.product.name}" if of else ""
+        hint = f": these are parameters of {of[0]} (--product {of[0]}), not of {self.product.name}" if of else ""
         self.refuse(f"has no {', '.join(self.lost[:3])}{more}{hint}")
 
 

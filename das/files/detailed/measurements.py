@@ -86,21 +86,23 @@ def _checked(
     at = region * len(codes) + iteration
     if len(at) and (np.diff(at) <= 0).any():
         raise ValueError("groups are not in order, or one is there twice")
-    size = np.full(groups, UNMEASURED, dtype=np.int8)
-    size[at] = numbers.array(table["TABLE_SIZE"])
+    size, sizes = np.full(groups, UNMEASURED, dtype=np.int8), numbers.integers(table["TABLE_SIZE"])
     lists = table["VALUES"].combine_chunks()
-    length = np.diff(numbers.array(lists.offsets))
-    if not ((size[at] >= 0) & (size[at] < len(plan.table.sizes))).all() or (length != answers[size[at]]).any():
+    if not (pa.types.is_list(lists.type) or pa.types.is_large_list(lists.type)):
+        raise ValueError(f"values are {lists.type}, not lists")
+    length = np.diff(numbers.integers(lists.offsets))
+    if not ((sizes >= 0) & (sizes < len(plan.table.sizes))).all() or (length != answers[sizes]).any():
         raise ValueError("a group has not the answers of a table of its size")
+    size[at] = sizes
     if plan.first and len(at) != groups:
         raise ValueError("a group is missing")
     first = np.zeros(groups, dtype=np.int64)
     stage = table["FIRST_STAGE"].combine_chunks()
     if (numbers.there(stage) != (~only[iteration] & bool(plan.first))).any():
         raise ValueError(f"a group has no {FIRST}, or one that it has not")
-    first[at] = numbers.array(stage, absent=0)
+    first[at] = numbers.integers(stage, absent=0)
     indptr = np.concatenate([[0], np.cumsum(answers[size])])
-    return GroupMeasurement(regions, only, first, size, indptr, numbers.array(lists.flatten()).astype(np.int64))
+    return GroupMeasurement(regions, only, first, size, indptr, numbers.integers(lists.flatten()))
 
 
 def noise(file: Path) -> dict[str, str]:
@@ -150,4 +152,4 @@ def _places(column: pa.ChunkedArray, names: NDArray[np.str_]) -> NDArray[np.int6
     found = pc.index_in(known.dictionary.cast(pa.string()), texts.column(np.strings.encode(names)))
     if found.null_count or known.null_count:
         raise ValueError("a region or an iteration is not of this level")
-    return numbers.array(found).astype(np.int64)[numbers.array(known.indices)]
+    return numbers.integers(found)[numbers.integers(known.indices)]

@@ -63,7 +63,9 @@ def records(
     return Confidential(every), tuple(source_of(p) for p in paths)
 
 
-def batches(path: Path, parameters: Parameters, regions: Regions) -> Iterator[GroupRecords]:
+def batches(
+    path: Path, parameters: Parameters, regions: Regions, left_out: list[int] | None = None
+) -> Iterator[GroupRecords]:
     """The records of one file, some hundred thousand at a time. What is in a file may be in no run at all.
 
     Raises:
@@ -71,19 +73,21 @@ def batches(path: Path, parameters: Parameters, regions: Regions) -> Iterator[Gr
             is given any more, and the rest of the file is looked through.
     """
     faults = Faults()
-    yield from _read(path, parameters, regions, faults)
+    yield from _read(path, parameters, regions, faults, left_out)
     faults.refuse(path.parent, REMEDY)
 
 
-def every(paths: Iterable[Path], parameters: Parameters, regions: Regions) -> Iterator[Confidential[GroupRecords]]:
-    """The records of several files, piece after piece.
+def every(
+    paths: Iterable[Path], parameters: Parameters, regions: Regions, left_out: list[int] | None = None
+) -> Iterator[Confidential[GroupRecords]]:
+    """The records of several files, piece after piece. How many are in states of no run is added to ``left_out``.
 
     Raises:
         InputError: as :func:`batches`, after each file; and at the end, if a run has no record.
     """
     inhabited, given = np.zeros(100, dtype=bool), list(paths)
     for path in given:
-        for batch in batches(path, parameters, regions):
+        for batch in batches(path, parameters, regions, left_out):
             inhabited[regions.number[batch.block] // 10 ** (geography.WIDTH - 2)] = True
             yield Confidential(batch)
     faults, names = Faults(), ", ".join(p.name for p in given[:3])
@@ -180,13 +184,17 @@ def _code(name: str, known: Sequence[str], *, null: bool = False) -> Field:
     return Field(name, number, (form, "which race-and-ethnicity-codes.txt does not have"), np.int16, len(NULL), tidy)
 
 
-def _read(path: Path, parameters: Parameters, regions: Regions, faults: Faults) -> Iterator[GroupRecords]:
+def _read(
+    path: Path, parameters: Parameters, regions: Regions, faults: Faults, left_out: list[int] | None = None
+) -> Iterator[GroupRecords]:
     """The records of the runs, until something is wrong."""
     wanted, product = geography.states_read(parameters), parameters.product
     with Reading(path, fields(product, tuple(parameters.names)), faults) as file:
         for lines in file.batches():
             here = wanted[lines.values["TABBLKST"]]
             if not here.all():
+                if left_out is not None:
+                    left_out[0] += int((~here).sum())
                 lines = lines.where(here)
             number = geography.block_numbers(lines.values)
             block = regions.find(number)

@@ -34,6 +34,8 @@ def read(folder: Path) -> Regions:
         said = {k.decode(): v.decode() for k, v in (table.schema.metadata or {}).items()}
         ids = {kind: np.array(said[kind].split(",") if said[kind] else [], dtype="S") for kind in kinds}
         block = codes.codes(table["block"])
-        return Regions(block, ids, {kind: numbers.array(table[kind]).astype(np.int32) for kind in kinds})
+        if not len(block):
+            raise ValueError("it has no block")
+        return Regions(block, ids, {kind: numbers.integers(table[kind]).astype(np.int32) for kind in kinds})
     except (*DAMAGE, KeyError, ValueError, InputError) as error:
         raise ReleaseError(f"not a readable list of blocks ({error})", where=file, remedy=LOST) from None

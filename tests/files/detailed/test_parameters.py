@@ -231,7 +231,7 @@ def test_the_line_of_a_threshold_is_that_of_its_table(tmp_path: Path) -> None:
 
 def test_the_parameters_of_the_other_product_are_known_for_what_they_are(tmp_path: Path) -> None:
     found = refused(tmp_path, texts(HOUSEHOLDS))
-    assert "these are parameters of households, not of persons" in found
+    assert "these are parameters of households (--product households), not of persons" in found
     assert "more" in found
 
 
