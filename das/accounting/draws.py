@@ -126,6 +126,10 @@ class Moves:
         """Of thousands of fractions, and asked for with every delta."""
         return hash((self.paths, self.moves))
 
+    def __getstate__(self) -> dict[str, object]:
+        """Without the hash: that of a text is another in every process."""
+        return {name: value for name, value in self.__dict__.items() if name != "_hash"}
+
     def counts(self, move: Sequence[int]) -> DrawCounts:
         """The draws that differ in one of the changes."""
         whole: Counter[tuple[Mechanism, Fraction]] = Counter()

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+import pickle
 from fractions import Fraction
 
 import pytest
 
 from das.accounting import Composition, epsilon, pure, worst_pair
+from das.accounting.draws import changed
 from das.errors import PrivacyError
 from das.model.allocation import Allocation
 from das.model.budget import Neighbours, Plan
@@ -103,3 +105,12 @@ def test_worst_pair_is_the_worst_of_all() -> None:
     assert pair == ("bypassed", "bypassed")
     with pytest.raises(ValueError, match="no paths"):
         worst_pair({}, "1e-8")
+
+
+def test_a_hash_stays_in_its_process() -> None:
+    found = changed([(Fraction(3), 2)])
+    assert hash(found) == hash(changed([(Fraction(3), 2)]))
+    (part,) = pickle.loads(pickle.dumps(found))
+    assert "_hash" not in part.__dict__
+    assert (part,) == found
+    assert hash((part,)) == hash(found)
