@@ -1,5 +1,6 @@
 """What the optimiser of shares promises, and whether runs on Rhode Island keep it.
 
+``random problems``: how wide the widest gap is, and what a general solver finds of the same problems.
 ``least``: the smallest share of production's rho that keeps every target as exact as it is, with its certificate and the time it
 takes: for a nation of which only the numbers of units are known, and over the real tree of Rhode Island. ``spare``: the State
 total's share spent anew by the targets ``policy``; published errors of full information beside those of production's shares, on the
@@ -23,6 +24,7 @@ from das.design import trees
 from das.design.choices import Choices
 from das.design.goal import Goal, Wish
 from das.design.model import Estimand
+from das.design.optimise import optimise
 from das.engine import Silent, executor
 from das.jobs import optimising
 from das.model.histogram import Histogram
@@ -31,6 +33,7 @@ from das.spec.parts import BudgetPart
 from das.spec.targets import goal_of, read_targets
 from das.stages import Stages
 from das.truth.preparation import Prepared, prepare
+from tests.design.random_problems import make, solved
 
 UNITS = (1, 52, 3221, 73057, 217740, 6_500_000)  #: the last is assumed: blocks in which somebody lives
 CELLS, FULL = "hispanic * cenrace", "votingage * hispanic * cenrace"
@@ -51,8 +54,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.strategy", description=__doc__)
     parser.add_argument("--repeats", type=int, default=3, help="runs of each of the two allocations")
     parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--problems", type=int, default=2000, help="random problems to solve")
     given = parser.parse_args(arguments)
     figures, data = Figures("strategy"), shared_data(RHODE_ISLAND)
+    _random(figures, given.problems)
     spec = _spec("geography.spine=tabulation", "estimation.method=full-information")
     _nation(figures, spec)
     if data is None:
@@ -72,6 +77,24 @@ def main(arguments: Sequence[str] | None = None) -> None:
     errors = {name: [e for e, _ in found] for name, found in runs.items()}
     _compare(figures, errors)
     _cells(figures, {"production": spec, "spare": spare}, prepared, runs["production"][0][1], errors)
+
+
+def _random(figures: Figures, count: int) -> None:
+    """Nine tenths of numbers of units, the others of trees with areas; further seeds than the tests have."""
+    widest, above, below = 0.0, 0.0, 0.0
+    for i in range(count):
+        case = make(1000 + i, "tree" if i % 10 == 9 else "numbers")
+        found, other = optimise(case.problem, 1e-3, 400), solved(case)
+        ratio = (
+            np.array([found.value, found.bound]) / other
+            if found.least
+            else np.exp([found.value - other, found.bound - other])
+        )
+        widest, above = max(widest, found.gap), max(above, float(ratio[0]) - 1)
+        below = max(below, float(ratio[1]) - 1)
+    figures("random problems: the widest gap", widest, "relative", at_most=1e-3, problems=count)
+    figures("random problems: above what sequential quadratic programming finds", above, "relative", at_most=1e-3)
+    figures("random problems: a bound above what it finds", below, "relative", at_most=1e-5)
 
 
 def _spec(*changes: str) -> RunSpec:

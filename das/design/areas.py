@@ -24,7 +24,7 @@ root :math:`V = C`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -126,6 +126,10 @@ class AreaTargets:
             inner.indptr[:2], inner.coordinate[: inner.indptr[1]], none[:1], none[:1], np.zeros(1, bool), ()
         )
         return AreaTargets(tree, cut, Grams.of(layout, coordinates, queries), Grams.of(root, coordinates, queries))
+
+    def part(self, modes: slice) -> AreaTargets:
+        """Of some modes alone."""
+        return replace(self, grams=self.grams.part(modes), root=self.root.part(modes))
 
     def slopes(self, leaf: Array, c: Array, k: Array) -> Slopes:
         cut = self.cut

@@ -125,6 +125,18 @@ class Choices:
         _, of_class, share = self._sums(rho)
         return self.each * of_class[self.of_class] * share[self.of_pair]
 
+    def slope(self, rho: Array) -> Array:
+        r"""The derivatives of p by :math:`\rho`, ``(I, J)``."""
+        if self.apart:
+            return self.each * (self.of_pair[:, None] == np.arange(len(rho))[None, :])
+        level, of_class, share = self._sums(rho)
+        mine = share[self.of_pair][:, None]
+        own = self.level[self.of_pair]
+        whole = np.divide(of_class[self.of_class], level[own], out=np.zeros(len(own)), where=level[own] > 0)
+        within = (self.of_pair[:, None] == np.arange(len(rho))[None, :]) - (own[:, None] == self.level[None, :]) * mine
+        held = self._holds[self.of_class][:, self.level]
+        return np.asarray(self.each * (held * mine + whole[:, None] * within), dtype=np.float64)
+
     def multiplier(self, rho: Array, h: Array) -> Array:
         """m of each draw, ``(J,)``."""
         _, of_class, share = self._sums(rho)

@@ -6,7 +6,7 @@ the cells that a unit was published with, they are these cells, and there is one
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +35,10 @@ class Coordinates:
     @staticmethod
     def of_cells(schema: Schema) -> Coordinates:
         return Coordinates(schema.cells, np.ones(1))
+
+    def part(self, modes: slice) -> Coordinates:
+        """With the multiplicities of some modes alone."""
+        return replace(self, multiplicity=self.multiplicity[modes])
 
     def label(self, query: Query) -> NDArray[np.intp]:
         """Which coordinates a query adds up: equal numbers, ``(size,)``."""

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from das.design.choices import LevelQuery
 from das.design.model import Estimand, Model
-from das.design.optimise import Problem
+from das.design.problem import Problem
 from das.errors import SpecError
 
 Array = NDArray[np.float64]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +33,10 @@ class Grams:
             same[i] = label[row] == label[column]
         node = np.repeat(np.arange(len(layout.size)), layout.size**2)
         return Grams(same, np.array([coordinates.factor(q) for q in queries]), node, len(layout.size))
+
+    def part(self, modes: slice) -> Grams:
+        """Of some modes alone."""
+        return replace(self, factor=self.factor[:, modes])
 
     def apply(self, weight: Array, scale: Array) -> Array:
         """``sum_q weight[node, q] scale[mode] factor[q, mode] same[q]``: ``(nodes, queries) -> (modes, entries)``."""

@@ -21,7 +21,7 @@ Source: the closed form is checked in ``tests/design`` against dense least squar
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -131,11 +131,22 @@ class Homogeneous:
     def gradient(self, precision: Array, weight: Array) -> tuple[Array, Array]:
         c = self._inverse(precision)
         f = self._variances(c)
+        return f, self._slope(c, f, weight)
+
+    def gradients(self, precision: Array, weights: Array, tick: Callable[[], None]) -> tuple[Array, Array]:
+        c = self._inverse(precision)
+        f = self._variances(c)
+        out = [self._slope(c, f, weight) for weight in weights]
+        tick()
+        return f, np.array(out)
+
+    def _slope(self, c: Array, f: Array, weight: Array) -> Array:
         level, asked = self._asked
         each = np.divide(weight, f, out=np.zeros_like(f), where=f > 0)
+        some = each > 0
         bar = np.zeros((len(self.levels), *asked.shape[1:]))
-        np.add.at(bar, level, each[:, None, None, None] * asked)
+        np.add.at(bar, level[some], each[some, None, None, None] * asked[some])
         inner = c @ np.tensordot(self._shape[1], bar, axes=1) @ c
         by_level = np.tensordot(self._shape[0].T, inner, axes=1)
         at, gram = self._draws
-        return f, np.einsum("imab,imab->i", gram, by_level[at])
+        return np.asarray(np.einsum("imab,imab->i", gram, by_level[at]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -53,6 +54,10 @@ class Model(Protocol):
 
     def gradient(self, precision: Array, weight: Array) -> tuple[Array, Array]:
         r"""f, and :math:`h_i = -\sum_a w_a\,\partial \log f_a/\partial p_i \ge 0` ``(I,)``, for weights ``(aims,)``."""
+        ...
+
+    def gradients(self, precision: Array, weights: Array, tick: Callable[[], None]) -> tuple[Array, Array]:
+        """The same for several weights at one place, ``(n, aims) -> (n, I)``; ``tick`` is told of each."""
         ...
 
 

@@ -25,8 +25,8 @@ and aims. :math:`dC = -C\,dJ\,C` holds with a known total, too.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -45,6 +45,9 @@ Array = NDArray[np.float64]
 #: What is below this is rounding error, in eigenvalues relative to the largest, and in variances to the sum of what they are made of.
 _NONE, _LITTLE = 1e-10, 1e-13
 
+#: Modes are gone through one by one where their matrices together take more bytes than this.
+TOGETHER = 1e9
+
 
 @dataclass(frozen=True, eq=False)
 class Pass:
@@ -60,7 +63,8 @@ class Pass:
 @dataclass(frozen=True, eq=False)
 class Recursion:
     """A model (:class:`das.design.model.Model`) of a tree. ``every``: variances are means over all answers of all units, or
-    over those that a unit may have somebody in. ``areas``: by kind, what is needed for aims at these."""
+    over those that a unit may have somebody in. ``areas``: by kind, what is needed for aims at these. Modes are apart from
+    each other: a model of some of them has ``part_of`` the matrices of all, and ``totals`` if the first mode is among them."""
 
     schema: Schema
     tree: Tree
@@ -70,6 +74,8 @@ class Recursion:
     levels: tuple[str, ...]
     every: bool
     areas: Mapping[str, AreaTargets]
+    part_of: tuple[Grams, Grams] | None = None
+    totals: bool = True
 
     @cached_property
     def queries(self) -> tuple[str, ...]:
@@ -78,6 +84,8 @@ class Recursion:
     @cached_property
     def _grams(self) -> tuple[Grams, Grams]:
         """Of the inner nodes and of the kinds."""
+        if self.part_of is not None:
+            return self.part_of
         queries = [self.schema.query(q) for q in self.queries]
         return (
             Grams.of(self.tree.inner, self.coordinates, queries),
@@ -88,6 +96,25 @@ class Recursion:
     def _ones(self) -> Array:
         return np.ones(len(self.coordinates.multiplicity))
 
+    @cached_property
+    def parts(self) -> tuple[Recursion, ...]:
+        """This, or where its matrices are large one model for each mode."""
+        modes = len(self.coordinates.multiplicity)
+        if modes == 1 or self.tree.bytes(modes) <= TOGETHER:
+            return (self,)
+        return tuple(self._part(slice(m, m + 1)) for m in range(modes))
+
+    @property
+    def modes_at_once(self) -> int:
+        return 1 if len(self.parts) > 1 else len(self.coordinates.multiplicity)
+
+    def _part(self, modes: slice) -> Recursion:
+        inner, leaves = self._grams
+        return replace(
+            self, coordinates=self.coordinates.part(modes), areas={k: a.part(modes) for k, a in self.areas.items()},
+            part_of=(inner.part(modes), leaves.part(modes)), totals=modes.start == 0,
+        )  # fmt: skip
+
     # --- up and down ------------------------------------------------------------------------------------------
 
     def passes(self, precision: Array) -> Pass:
@@ -97,10 +124,10 @@ class Recursion:
         for g in tree.leaves.groups:
             g.view(leaf)[:] = self._inverse(g.view(leaves), tree.leaves.known[g.first : g.stop], leaves=True)
         s = np.zeros_like(inner)
-        self._add(s, tree.edge_into, self._on_edges(leaf) * self._counts)
+        self._add(s, tree.edge_into, self._on_edges(leaf) * self.tree.counts)
         c, k = np.empty_like(inner), np.empty_like(inner)
         for g in reversed(tree.inner.groups):
-            g.view(k)[:] = self._of_sum(g.view(s), self._settled[g.first : g.stop])
+            g.view(k)[:] = self._of_sum(g.view(s), self.tree.settled[g.first : g.stop])
             g.view(c)[:] = self._inverse(g.view(inner) + g.view(k), tree.inner.known[g.first : g.stop])
             if g.depth:
                 self._add(s, self._into(g), self._flat(g, c))
@@ -132,13 +159,13 @@ class Recursion:
         c = np.asarray(np.linalg.inv(j + 1e-15 * scale * np.eye(j.shape[-1])))
         if leaves:
             check_told(j, c)
-        if known.any():
+        if self.totals and known.any():
             c[0, known] = given_total(c[0, known])
         return c
 
     def _of_sum(self, s: Array, settled: NDArray[np.bool_]) -> Array:
         """K of S; ``settled`` where the totals of all children are known."""
-        if settled.any():
+        if self.totals and settled.any():
             one = s[0, settled]
             size = np.maximum(np.trace(one, axis1=-2, axis2=-1), 1.0)[:, None, None]
             value, vector = np.linalg.eigh(one + size)
@@ -147,37 +174,15 @@ class Recursion:
             s[0, settled] = one + size + RESIDUAL * none @ np.swapaxes(none, -1, -2)
         return np.asarray(np.linalg.inv(s))
 
-    @cached_property
-    def _settled(self) -> NDArray[np.bool_]:
-        """The inner nodes of all of whose children the totals are known."""
-        tree = self.tree
-        out = np.ones(len(tree.parent), dtype=bool)
-        np.logical_and.at(out, tree.parent[1:], tree.inner.known[1:])
-        np.logical_and.at(out, tree.home, tree.leaves.known[tree.kind])
-        return out
-
     # --- between the flat arrays ------------------------------------------------------------------------------
 
-    @cached_property
-    def _edge_entries(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Of each entry of the edges, the entry of its kind, and the edge."""
-        leaves, kind = self.tree.leaves, self.tree.kind
-        length = leaves.size[kind] ** 2
-        edge = np.repeat(np.arange(len(kind)), length)
-        first = np.concatenate([[0], np.cumsum(length)])[:-1]
-        return leaves.start[kind][edge] + np.arange(length.sum()) - first[edge], edge
-
-    @cached_property
-    def _counts(self) -> Array:
-        return self.tree.count[self._edge_entries[1]].astype(float)
-
     def _on_edges(self, leaf: Array) -> Array:
-        return leaf[:, self._edge_entries[0]]
+        return leaf[:, self.tree.edge_entries[0]]
 
     def _to_kinds(self, edges: Array) -> Array:
         """Sums over the edges of each kind."""
         out = np.zeros((len(edges), int(self.tree.leaves.start[-1])))
-        self._add(out, self._edge_entries[0], edges)
+        self._add(out, self.tree.edge_entries[0], edges)
         return out
 
     @staticmethod
@@ -231,16 +236,14 @@ class Recursion:
             return query.answers * self.tree.units[aim.place]
         label, level = self.coordinates.label(query), self.levels.index(aim.place)
         total = 0
-        for layout, times in ((self.tree.inner, np.ones(len(self.tree.parent))), (self.tree.leaves, self._children)):
+        for layout, times in (
+            (self.tree.inner, np.ones(len(self.tree.parent))),
+            (self.tree.leaves, self.tree.children),
+        ):
             node = np.repeat(np.arange(len(layout.size)), layout.size)
             pair = np.unique(node * len(label) + label[layout.coordinate]) // len(label)
             total += int(times[pair] @ layout.levels[pair, level])
         return total * query.answers // len(np.unique(label))
-
-    @cached_property
-    def _children(self) -> Array:
-        """How many leaves there are of each kind."""
-        return np.bincount(self.tree.kind, weights=self.tree.count, minlength=len(self.tree.leaves.size)).astype(float)
 
     def _level_weights(self, layout: Placement, each: Array) -> Array:
         """Of each node and query, the weights of its levels: ``(aims,) -> (nodes, queries)``."""
@@ -259,36 +262,57 @@ class Recursion:
         return out
 
     def variances(self, precision: Array) -> Array:
-        return self._variances(found := self.passes(precision), self._slopes(found))
+        value, size = np.zeros(len(self.aims)), np.zeros(len(self.aims))
+        for part in self.parts:
+            found = part.passes(precision)
+            more = part._sums(found, part._slopes(found))
+            value, size = value + more[0], size + more[1]
+        return self._mean(value, size)
 
     def gradient(self, precision: Array, weight: Array) -> tuple[Array, Array]:
-        found = self.passes(precision)
-        slopes = self._slopes(found)
-        f = self._variances(found, slopes)
-        each = np.divide(weight, f, out=np.zeros_like(f), where=f > 0) * self._share
-        return f, self._of_draws(*self._adjoint(found, slopes, each))
+        f, rows = self.gradients(precision, weight[None], lambda: None)
+        return f, rows[0]
+
+    def gradients(self, precision: Array, weights: Array, tick: Callable[[], None]) -> tuple[Array, Array]:
+        f = self.variances(precision) if len(self.parts) > 1 else None
+        rows = np.zeros((len(weights), len(precision)))
+        for part in self.parts:
+            found = part.passes(precision)
+            slopes = part._slopes(found)
+            if f is None:
+                f = self._mean(*part._sums(found, slopes))
+            for i in np.flatnonzero(weights.any(axis=1)):
+                each = np.divide(weights[i], f, out=np.zeros_like(f), where=f > 0) * self._share
+                rows[i] += part._of_draws(*part._adjoint(found, slopes, each))
+                tick()
+        assert f is not None
+        return f, rows
 
     def _slopes(self, found: Pass) -> dict[str, Slopes]:
         return {kind: areas.slopes(found.leaf, found.c, found.k) for kind, areas in self.areas.items()}
 
-    def _variances(self, found: Pass, slopes: Mapping[str, Slopes]) -> Array:
+    def _sums(self, found: Pass, slopes: Mapping[str, Slopes]) -> tuple[Array, Array]:
+        """What each aim is a mean of, summed; and the sizes of what was added up."""
         tree, scale = self.tree, self.coordinates.multiplicity
-        kinds = self._to_kinds(self._edge_v(found) * self._counts)
+        kinds = self._to_kinds(self._edge_v(found) * self.tree.counts)
         by_level, most = (
             self._by((tree.inner.levels, tree.leaves.levels), both, scale, self._of_levels)
             for both in ((found.v, kinds), (np.abs(found.v), np.abs(kinds)))
         )
         by_area = {kind: areas.variances(slopes[kind], found.c, scale) for kind, areas in self.areas.items()}
-        out = np.empty(len(self.aims))
+        out = np.empty((2, len(self.aims)))
         for i, a in enumerate(self.aims):
             query = self.queries.index(a.query)
             if a.areas:
                 here = list(a.some) if a.some else slice(None)
-                value, size = (x[here, query].sum() for x in by_area[a.place])
+                out[:, i] = [x[here, query].sum() for x in by_area[a.place]]
             else:
-                value, size = (x[self.levels.index(a.place), query] for x in (by_level, most))
-            out[i] = value if value > _LITTLE * size else 0.0
-        return out * self._share
+                out[:, i] = [x[self.levels.index(a.place), query] for x in (by_level, most)]
+        return out[0], out[1]
+
+    def _mean(self, value: Array, size: Array) -> Array:
+        """Of sums, 0 where what is left of them is rounding error."""
+        return np.where(value > _LITTLE * size, value, 0.0) * self._share
 
     def _by(
         self, members: tuple[NDArray[np.bool_], NDArray[np.bool_]], matrices: tuple[Array, Array], scale: Array,
@@ -332,7 +356,7 @@ class Recursion:
             one = -c @ g.view(bar_c) @ c
             g.view(bar_j)[:] = one
             g.view(bar_m)[:] = -k @ (g.view(bar_k) + one) @ k
-        kinds = bar_leaf + self._to_kinds((edges_c + bar_m[:, tree.edge_into]) * self._counts)
+        kinds = bar_leaf + self._to_kinds((edges_c + bar_m[:, tree.edge_into]) * self.tree.counts)
         leaves = np.empty_like(kinds)
         for g in tree.leaves.groups:
             c = g.view(found.leaf)
@@ -350,7 +374,7 @@ class Recursion:
             cross = v_g @ c_g @ m_g
             out[:, at] = (v_g - cross - np.swapaxes(cross, -1, -2)).reshape(len(c), -1)
             up[:, at] = (c_g @ v_g @ c_g).reshape(len(c), -1)
-        self._add(bar_m, tree.edge_into, -up * self._counts)
+        self._add(bar_m, tree.edge_into, -up * self.tree.counts)
         return out
 
     def _up(self, found: Pass, g: Stack, bar_v: Array, bar_m: Array, bar_c: Array, bar_k: Array) -> None:

@@ -89,11 +89,49 @@ class Tree:
     node: tuple[Ints, ...]
     units: Mapping[str, int]
 
+    def bytes(self, modes: int) -> float:
+        """What a search holds with so many modes at once."""
+        return held_bytes(int(self.inner.start[-1]), len(self.edge_into), modes)
+
     def edges(self, group: Stack) -> slice:
         """Those from the kinds of a group."""
         a, b = np.searchsorted(self.kind, [group.first, group.stop])
         return slice(int(a), int(b))
 
+    @cached_property
+    def settled(self) -> NDArray[np.bool_]:
+        """The inner nodes of all of whose children the totals are known."""
+        out = np.ones(len(self.parent), dtype=bool)
+        np.logical_and.at(out, self.parent[1:], self.inner.known[1:])
+        np.logical_and.at(out, self.home, self.leaves.known[self.kind])
+        return out
+
+    @cached_property
+    def edge_entries(self) -> tuple[Ints, Ints]:
+        """Of each entry of the edges, the entry of its kind, and the edge."""
+        length = self.leaves.size[self.kind] ** 2
+        edge = np.repeat(np.arange(len(self.kind)), length)
+        first = np.concatenate([[0], np.cumsum(length)])[:-1]
+        return self.leaves.start[self.kind][edge] + np.arange(length.sum()) - first[edge], edge
+
+    @cached_property
+    def counts(self) -> Array:
+        """How many children each entry of the edges is of."""
+        return self.count[self.edge_entries[1]].astype(float)
+
+    @cached_property
+    def children(self) -> Array:
+        """How many leaves there are of each kind."""
+        return np.bincount(self.kind, weights=self.count, minlength=len(self.leaves.size)).astype(float)
+
+
+def held_bytes(inner: int, edges: int, modes: int) -> float:
+    """Of entries of the matrices of inner nodes and of edges: indices, and the arrays of each mode, measured."""
+    return inner * (_INDEX + 8.0 * _INNER * modes) + edges * (_INDEX + 8.0 * _EDGE * modes)
+
+
+#: Bytes of the indices of an entry; and how many arrays of a mode there are at once, of inner nodes and of edges.
+_INDEX, _INNER, _EDGE = 40.0, 10.0, 7.0
 
 #: The node of a unit that can hold nobody.
 NOBODY = np.iinfo(np.int64).min
@@ -130,9 +168,11 @@ class _Growing:
         return old + np.arange(n)
 
 
-def grow(tiers: Tiers, of_class: Sequence[Ints], classes: int, unit: Ints, coordinate: Ints, size: int) -> Tree:
+def grow(
+    tiers: Tiers, of_class: Sequence[Ints], classes: int, unit: Ints, coordinate: Ints, size: int, room: float = np.inf
+) -> Tree:  # fmt: skip
     """``of_class``: of each tier the class of each unit, -1 where it is not measured. Lowest unit ``unit[i]`` has the
-    ``coordinate[i]`` of ``size``."""
+    ``coordinate[i]`` of ``size``. Raises :class:`InputError` where a search would hold more than ``room`` bytes."""
     keys = _upward(tiers, unit, coordinate, size)
     names = [name for name in tiers.level if name]
     found = _Growing.empty(len(names), classes)
@@ -154,7 +194,7 @@ def grow(tiers: Tiers, of_class: Sequence[Ints], classes: int, unit: Ints, coord
             found.known[some] = True
         node.append(at)
     units = {name: len(p) for name, p in zip(tiers.level, tiers.parents, strict=True) if name}
-    return _laid_out(found, keys, size, node, units)
+    return _laid_out(found, keys, size, node, units, room)
 
 
 def _upward(tiers: Tiers, unit: Ints, coordinate: Ints, size: int) -> list[Ints]:
@@ -165,7 +205,9 @@ def _upward(tiers: Tiers, unit: Ints, coordinate: Ints, size: int) -> list[Ints]
     return keys[::-1]
 
 
-def _laid_out(found: _Growing, keys: Sequence[Ints], size: int, node: Sequence[Ints], units: Mapping[str, int]) -> Tree:
+def _laid_out(
+    found: _Growing, keys: Sequence[Ints], size: int, node: Sequence[Ints], units: Mapping[str, int], room: float
+) -> Tree:  # fmt: skip
     has = [_by_unit(key, size, len(at)) for key, at in zip(keys, node, strict=True)]
     coordinates = [has[t][1][has[t][0][u] : has[t][0][u + 1]] for t, u in zip(found.tier, found.unit, strict=True)]
     children = np.bincount(found.parent[1:], minlength=len(found.parent))
@@ -187,6 +229,13 @@ def _laid_out(found: _Growing, keys: Sequence[Ints], size: int, node: Sequence[I
     upper, lower = _layout(found, inner, coordinates), _layout(found, first, coordinates, leaves=True)
     pair, count = np.unique(kind * len(inner) + number[found.parent[leaf]], return_counts=True)
     edge_kind, home = np.divmod(pair, len(inner))
+    need = held_bytes(int((length[inner] ** 2).sum()), int((length[first][edge_kind] ** 2).sum()), 1)
+    if need > room:
+        raise InputError(
+            f"the search over this tree takes {need / 1e9:.1f} GB, and this machine has {room / 1e9:.1f}: {len(inner):,} units "
+            f"with matrices of up to {int(length.max()):,} rows", where="geography",
+            remedy="give --units in place of the real tree, fewer recoded queries, or a part of the data",
+        )  # fmt: skip
     into = [_embedded(upper, number[found.parent[n]], coordinates[n]) for n in inner[1:]]
     edge_into = [_embedded(upper, h, coordinates[first[k]]) for k, h in zip(edge_kind, home, strict=True)]
     number[leaf] = -1 - kind

@@ -28,26 +28,27 @@ Ints = NDArray[np.int64]
 
 def of_structures(
     schema: Schema, tree: MeasuredSpine, bounds: Mapping[str, LevelBounds], draws: Choices, aims: Sequence[Estimand],
-    areas: Mapping[str, Areas],
+    areas: Mapping[str, Areas], room: float = np.inf,
 ) -> Recursion:  # fmt: skip
-    """Each unit may hold what its bounds allow: what is published of structures, and nothing else, enters."""
+    """Each unit may hold what its bounds allow: what is published of structures, and nothing else, enters. ``room``: the bytes
+    that there are."""
     names = dict.fromkeys((*(q for _, q in draws.pairs), *(a.query for a in aims)))
     modes = Modes.of(schema, [schema.query(q) for q in names])
     lowest = bounds[tree.spine.levels[-1]]
     rows = support(modes, lowest.some(_first_of_each(lowest)))
     unit, level = np.nonzero(rows[lowest.limits.row])
-    return _model(schema, tree, bounds, draws, aims, areas, Coordinates.of_modes(modes), unit, level, every=False)
+    return _model(schema, tree, bounds, draws, aims, areas, Coordinates.of_modes(modes), unit, level, room, every=False)
 
 
 def of_cells(
     schema: Schema, tree: MeasuredSpine, bounds: Mapping[str, LevelBounds], lowest: Histogram, draws: Choices,
-    aims: Sequence[Estimand], areas: Mapping[str, Areas],
+    aims: Sequence[Estimand], areas: Mapping[str, Areas], room: float = np.inf,
 ) -> Recursion:  # fmt: skip
     """Each unit has the cells that it was published with, and no others: what non-negativity makes of the estimates, nearly.
     ``lowest`` is a published histogram of the tree's lowest units."""
     some = lowest.count > 0
     return _model(schema, tree, bounds, draws, aims, areas, Coordinates.of_cells(schema),
-                  lowest.unit[some], lowest.cell[some], every=True)  # fmt: skip
+                  lowest.unit[some], lowest.cell[some], room, every=True)  # fmt: skip
 
 
 def _first_of_each(lowest: LevelBounds) -> NDArray[np.intp]:
@@ -59,7 +60,8 @@ def _first_of_each(lowest: LevelBounds) -> NDArray[np.intp]:
 
 def _model(
     schema: Schema, tree: MeasuredSpine, bounds: Mapping[str, LevelBounds], draws: Choices, aims: Sequence[Estimand],
-    areas: Mapping[str, Areas], coordinates: Coordinates, unit: Ints, coordinate: Ints, *, every: bool,
+    areas: Mapping[str, Areas], coordinates: Coordinates, unit: Ints, coordinate: Ints, room: float, *,
+    every: bool,
 ) -> Recursion:  # fmt: skip
     joint = next(((level, b.joint) for level, b in bounds.items() if b.joint is not None), None)
     tiers = Tiers.of(tree.spine, {level: b.total for level, b in bounds.items()}, joint)
@@ -70,7 +72,7 @@ def _model(
             if (level, name) in draws.places:
                 at[units] = draws.places.index((level, name))
         of_class.append(at)
-    grown = grow(tiers, of_class, len(draws.places), unit, coordinate, coordinates.size)
+    grown = grow(tiers, of_class, len(draws.places), unit, coordinate, coordinates.size, room)
     model = Recursion(schema, grown, coordinates, draws, tuple(aims), tree.spine.levels, every, {})
     asked = [schema.query(q) for q in model.queries]
     cut = {

@@ -22,9 +22,13 @@ from das.design.choices import Choices, LevelQuery
 from das.design.goal import Goal, Wish, idle
 from das.design.homogeneous import Homogeneous
 from das.design.model import Estimand, Model
-from das.design.optimise import MET, Certified, Problem, enlarged, optimise
+from das.design.optimise import enlarged, optimise
+from das.design.problem import MET, Certified, Problem
+from das.design.recursion import Recursion
 from das.engine import Progress
+from das.engine.progress import SILENT
 from das.errors import InputError, UserError
+from das.files.machine import memory
 from das.files.microdata import reading as microdata
 from das.jobs.public_tree import PublicTree
 from das.model.areas import Areas
@@ -172,7 +176,7 @@ def of_release(spec: RunSpec, universe: str, release: Opened) -> Ground:
                   for k, a in areas.items()}  # fmt: skip
 
     def predicted(aims: Sequence[Estimand]) -> Model:
-        return trees.of_cells(u.schema, tree, bounds, lowest, ground.draws, aims, areas)
+        return trees.of_cells(u.schema, tree, bounds, lowest, ground.draws, aims, areas, _room())
 
     return replace(ground, says=f"{ground.says}; predicted over the cells that units were published with", predicted=predicted,
                    population=population)  # fmt: skip
@@ -180,6 +184,12 @@ def of_release(spec: RunSpec, universe: str, release: Opened) -> Ground:
 
 def _people(published: Histogram) -> NDArray[np.int64]:
     return np.bincount(published.unit, weights=published.count, minlength=published.units).astype(np.int64)
+
+
+def _room() -> float:
+    """The bytes that a search may take."""
+    found = memory()
+    return float("inf") if found is None else found
 
 
 def _of_tree(
@@ -194,7 +204,7 @@ def _of_tree(
     says = f"the real tree: {', '.join(f'{len(c):,} {level}' for level, c in zip(tree.spine.levels, tree.spine.codes, strict=True))}"
 
     def model(aims: Sequence[Estimand]) -> Model:
-        return trees.of_structures(u.schema, tree, bounds, draws, aims, areas)
+        return trees.of_structures(u.schema, tree, bounds, draws, aims, areas, _room())
 
     return Ground("tree", says, made, draws, areas, None, model)
 
@@ -226,7 +236,7 @@ def _each(plan: Plan) -> float:
 
 
 def optimum(
-    u: Planned, goal: Goal, ground: Ground, rho: Fraction | None = None, told: Callable[[Certified], None] | None = None
+    u: Planned, goal: Goal, ground: Ground, rho: Fraction | None = None, progress: Progress = SILENT
 ) -> Optimum:
     """Of the plan of ``u`` as the configuration has it, of no tree; ``rho``: another total than its own.
 
@@ -236,18 +246,32 @@ def optimum(
     plan = u.plan
     _check_detailed(u, ground.draws)
     goal = replace(goal, wishes=tuple(_with_areas(w, ground) for w in goal.wishes))
+    progress.stage("matrices of the tree" if ground.kind == "tree" else "closed form", None)
     model = ground.model(goal.aims(ground.draws.pairs))
     costs = {(d.level, d.query): d.cost for d in plan.plain}
     now = _precisions(costs, ground.draws)
     start = now if rho is None else now * float(rho / plan.cost)
     problem = goal.problem(model, now, start)
     gap, steps = GAPS[ground.kind]
-    found = optimise(problem, gap, steps, told)
-    floor = exact.FLOOR
-    if problem.limited.any():
-        found, floor = _without_small(u, problem, found, gap, steps, told)
-    chosen = _chosen(u, problem, found, costs, plan.cost if rho is None else rho, floor)
+    found = optimise(problem, gap, steps, _Telling(progress, model))
+    chosen = _chosen(u, problem, found, costs, plan.cost if rho is None else rho, gap)
     return _described(goal, ground, problem, found, plan, repriced(plan, chosen))
+
+
+class _Telling:
+    """A stage for each power of ten of the gap, and for each gradient a unit of its work."""
+
+    def __init__(self, progress: Progress, model: Model) -> None:
+        self._progress, self._reached = progress, 1
+        takes = model.tree.bytes(model.modes_at_once) if isinstance(model, Recursion) else 0.0
+        progress.stage("search" if takes < 1e8 else f"search, {takes / 1e9:.1f} GB", None)
+
+    def __call__(self, found: Certified) -> None:
+        gap = found.missing
+        while 0 < gap < 10.0**-self._reached:
+            self._progress.stage(f"search, gap below {10.0**-self._reached:g}", None)
+            self._reached += 1
+        self._progress.advance()
 
 
 def _check_detailed(u: Planned, draws: Choices) -> None:
@@ -290,32 +314,28 @@ def _with_areas(wish: Wish, ground: Ground) -> Wish:
     return replace(wish, aim=replace(aim, some=tuple(some.tolist())))
 
 
-def _without_small(
-    u: Planned, problem: Problem, found: Certified, gap: float, steps: int, told: Callable[[Certified], None] | None
-) -> tuple[Certified, int]:
-    """Without the draws that are too small for a share of their own, which the others make up for; and what too small is:
-    less, where the limits need small draws."""
-    for floor in (exact.FLOOR, exact.FLOOR // 10, exact.FLOOR // 100):
-        again = optimise(_trimmed(u, problem, found, floor), gap, steps, told)
-        loss = again.value / found.value - 1 if problem.least else again.value - found.value
-        if again.over <= MET and loss <= 2 * gap:
-            break
-    return replace(again, bound=found.bound), floor
-
-
-def _trimmed(u: Planned, problem: Problem, found: Certified, floor: int) -> Problem:
-    x = found.rho - problem.kept
-    needed = _telling(u, problem.model.draws)
-    small = (x < x.sum() * floor / exact.DENOMINATOR) & (x < x.max())
-    small &= np.array([pair not in needed for pair in problem.model.draws.pairs])
-    return replace(problem, held=problem.held | small, start=problem.kept + np.where(small, 0.0, x))
-
-
 def _chosen(
+    u: Planned, problem: Problem, found: Certified, now: Mapping[LevelQuery, Fraction], total: Fraction,
+    gap: float,
+) -> dict[LevelQuery, Fraction]:  # fmt: skip
+    """Exact costs of what was found: of the total, or of one that just meets the limits. Draws too small for a share of their
+    own are dropped; fewer, where the limits need small draws."""
+    for floor in (exact.FLOOR, exact.FLOOR // 10, exact.FLOOR // 100, 1):
+        chosen = _rounded(u, problem, found, now, total, floor)
+        rho = _precisions(chosen, problem.model.draws)
+        f = problem.variances(rho)
+        value = problem.value(rho, f)
+        loss = value / found.value - 1 if problem.least else value - found.value
+        if problem.over(f).max() <= MET and loss <= gap:
+            break
+    return chosen
+
+
+def _rounded(
     u: Planned, problem: Problem, found: Certified, now: Mapping[LevelQuery, Fraction], total: Fraction,
     floor: int,
 ) -> dict[LevelQuery, Fraction]:  # fmt: skip
-    """Exact costs of what was found: of the total, or of one that just meets the limits."""
+    """Without shares below ``floor``."""
     pairs = problem.model.draws.pairs
     kept = {pair: now[pair] for pair, k in zip(pairs, problem.kept, strict=True) if k > 0}
     x = {pair: float(r - k) for pair, r, k in zip(pairs, found.rho, problem.kept, strict=True)}

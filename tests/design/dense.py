@@ -72,7 +72,8 @@ class DenseTree:
 
     def rows(self, units: Array, query: str) -> Array:
         """Answers ``(units x answers, free cells)`` of some sums of lowest units ``(units, lowest units)``."""
-        return np.kron(units, dense(self.schema, self.schema.query(query)))[:, np.flatnonzero(self.allowed.ravel())]
+        all_cells = np.kron(units, dense(self.schema, self.schema.query(query))).astype(np.float64)
+        return all_cells[:, np.flatnonzero(self.allowed.ravel())]
 
     @cached_property
     def _measured(self) -> list[Array]:

@@ -87,3 +87,16 @@ def test_the_step_follows_the_slope_of_the_worth(seed: int) -> None:
     moved = rho * m**1e-4
     moved *= rho.sum() / moved.sum()
     assert h @ draws.precision(moved) >= h @ draws.precision(rho) - 1e-12
+
+
+@given(classes=some_classes, seed=seeds)
+def test_slopes_of_precisions_are_those_of_differences(classes: dict, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    draws = Choices(PAIRS, classes, each=2.0)
+    rho = rng.uniform(0.1, 1, len(PAIRS))
+    slope = draws.slope(rho)
+    for j in range(len(PAIRS)):
+        step = np.where(np.arange(len(PAIRS)) == j, 1e-6, 0.0)
+        assert slope[:, j] == pytest.approx(
+            (draws.precision(rho + step) - draws.precision(rho - step)) / 2e-6, abs=1e-6
+        )

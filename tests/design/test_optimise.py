@@ -16,7 +16,8 @@ from das.design.choices import Choices
 from das.design.goal import Goal, Objective, Wish, idle
 from das.design.homogeneous import Homogeneous
 from das.design.model import Estimand, Model
-from das.design.optimise import MET, Certified, Problem, optimise
+from das.design.optimise import optimise
+from das.design.problem import MET, Certified, Problem
 from das.errors import SpecError
 from das.model.measured_spine import MeasuredSpine
 from tests.design.dense import choices
@@ -272,6 +273,18 @@ def test_what_is_kept_must_leave_something() -> None:
         problem(Goal("best", WISHES, keep=tuple(PAIRS)))
     with pytest.raises(SpecError, match="what is kept takes"):
         problem(Goal("best", WISHES, keep=(("A", "detailed"),)), NOW * 0.1)
+
+
+def test_the_least_total_grows_from_a_plan_that_is_kept_whole() -> None:
+    """Nothing is free at the start: met limits need nothing more, tighter ones need what can be computed."""
+    found = optimise(problem(Goal("least", WISHES, keep=tuple(PAIRS))), 1e-3, 400)
+    assert found.value == pytest.approx(NOW.sum(), rel=2e-3)
+    tighter = problem(Goal("least", (*WISHES[:3], Wish(Estimand("C", "detailed"), ratio=0.8)), keep=tuple(PAIRS)))
+    found = optimise(tighter, 1e-3, 400)
+    assert found.gap <= 1e-3
+    assert found.over <= 1e-9
+    assert found.value == pytest.approx(solved(tighter), rel=2e-3)
+    assert found.value > NOW.sum()
 
 
 def test_targets_that_are_published_exactly_are_no_targets() -> None:

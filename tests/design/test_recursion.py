@@ -3,7 +3,9 @@ share of their own, known and joint totals, areas that cut everything; over what
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -169,3 +171,56 @@ def test_areas_where_totals_are_exact_have_no_variance() -> None:
     f, h = model.gradient(p, totals.astype(float))
     assert not f[totals].any()
     assert not h.any()
+
+
+# --- memory -------------------------------------------------------------------------------------------------------
+
+
+@given(seed=st.integers(0, 10**6), known=st.sampled_from([None, "L1"]))
+@settings(max_examples=5)
+def test_modes_one_by_one_are_what_they_are_together(seed: int, known: str | None) -> None:
+    rng = np.random.default_rng(seed)
+    world = random_world(rng, PLAIN, random_spine(rng, 4, 3), empty=0.1)
+    try:
+        model, _ = both(world, MeasuredSpine.of(world.spine), world.bounds(known), rng, cells=False)
+    except InputError:  # one unit
+        return
+    apart = replace(model)
+    apart.__dict__["parts"] = tuple(model._part(slice(m, m + 1)) for m in range(len(model.coordinates.multiplicity)))
+    assert len(apart.parts) > 1
+    p, weights = rng.uniform(0.1, 2, len(model.draws.members)), rng.uniform(size=(2, len(model.aims)))
+    f, rows = model.gradients(p, weights, lambda: None)
+    g, others = apart.gradients(p, weights, lambda: None)
+    assert np.allclose(f, g, rtol=1e-10, atol=1e-14)
+    assert np.allclose(rows, others, rtol=1e-8, atol=1e-10)
+    assert apart.modes_at_once == 1
+
+
+def large(rng: np.random.Generator, room: float = np.inf) -> Recursion:
+    """A model with matrices of 40 rows."""
+    ages = tuple(f"a{i}" for i in range(40))
+    young = Grouping("young", "age", ("u", "o"), tuple(int(i > 20) for i in range(40)))
+    schema = Schema("large", (Attribute("age", ages), Attribute("race", ("w", "x", "y"))), recodes=(young,))
+    world = random_world(rng, schema, random_spine(rng, 4, 5), empty=0.2)
+    tree = MeasuredSpine.of(world.spine)
+    draws = choices(tree, [(lv, q) for lv in world.spine.levels for q in ("young", "race", "detailed")])
+    aims = [Estimand(lv, q) for lv in world.spine.levels for q in ("young", "total")]
+    return trees.of_structures(schema, tree, world.bounds(), draws, aims, {}, room)
+
+
+def test_what_a_search_holds_is_foretold() -> None:
+    tracemalloc.start()
+    try:
+        model = large(np.random.default_rng(1))
+        model.gradient(np.full(len(model.draws.members), 0.5), np.ones(len(model.aims)))
+        took = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert 0.6 <= model.tree.bytes(model.modes_at_once) / took <= 1.7
+
+
+def test_a_search_that_does_not_fit_is_refused_before_it_is_built() -> None:
+    need = large(np.random.default_rng(1)).tree.bytes(1)
+    assert large(np.random.default_rng(1), need * 1.01).tree.bytes(1) == need
+    with pytest.raises(InputError, match=r"the search over this tree takes .* GB, and this machine has"):
+        large(np.random.default_rng(1), need * 0.99)

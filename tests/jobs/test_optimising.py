@@ -262,3 +262,48 @@ def test_rhode_island_is_what_was_computed_independently(shared_data: Path, monk
     assert found.bound <= 0.645777 + 1e-6
     assert found.bound >= 0.645777 * 0.99
     assert ("State", "total") in found.idle
+
+
+# --- what the search reaches, and what it says on the way -------------------------------------------------------------
+
+
+class Heard:
+    """Progress that remembers."""
+
+    def __init__(self) -> None:
+        self.stages: list[str] = []
+        self.done = 0
+
+    def stage(self, name: str, total: int | None) -> None:
+        del total
+        self.stages.append(name)
+
+    def advance(self, n: int = 1) -> None:
+        self.done += n
+
+
+def test_prices_of_the_least_total_are_those_of_a_gap_that_is_reached() -> None:
+    """Not the multipliers that a search begins with: what costs something is at its limit."""
+    s = spec(TABULATION)
+    heard = Heard()
+    goal = Goal("least", tuple(Wish(Estimand(*w)) for w in POLICY), guard={"everything": 1.0})
+    found = optimum(s.persons, goal, optimising.of_units(s, s.persons, NATION), progress=heard)
+    rows = (*found.rows, *found.guarded)
+    assert found.value - found.bound <= 1e-3 * found.value
+    assert sum(r.price for r in rows) == pytest.approx(1)
+    assert max(r.price for r in rows) > 0.1
+    assert all(r.then >= r.limit * (1 - 5e-3) for r in rows if r.limit is not None and r.price > 5e-3)
+    assert heard.stages[0] == "closed form"
+    assert "search, gap below 0.001" in heard.stages
+    assert heard.done > found.steps
+
+
+@pytest.mark.parametrize("guard", [1.5, 5.0])
+def test_guards_above_one_with_blocks_free_are_solved_to_the_gap(guard: float) -> None:
+    s = spec(TABULATION)
+    wishes = tuple(Wish(Estimand(*w)) for w in POLICY)
+    found = optimum(
+        s.persons, Goal("best", wishes, guard={"everything": guard}), optimising.of_units(s, s.persons, NATION)
+    )
+    check(found, s.persons.plan.cost)
+    assert found.value <= found.bound * (1 + 1e-3)

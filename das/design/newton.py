@@ -1,0 +1,223 @@
+r"""The steps that reach the best allocation where limits bind: a primal-dual interior point in the shares.
+
+With slacks s of the limits, :math:`\varphi_a = \log(f_a/t_a)` and a barrier :math:`\mu`, solve
+
+.. math:: \min_x\; F(x) - \mu \sum_j \log x_j - \mu \sum_a \log s_a \quad\text{subject to}\quad \varphi(x) + s = 0,\; 1'x = X
+
+for :math:`\mu \to 0`, where F is the objective (for the least total :math:`1'x/X`, and :math:`1'x` is free). Let g be the gradient
+of F, A the Jacobian of :math:`\varphi`, H the second derivatives of :math:`F + \lambda'\varphi`, and z the multipliers of
+:math:`x \ge 0`. A Newton step for the optimality conditions
+:math:`g + A'\lambda + \nu 1 - z = 0`, :math:`\lambda_a s_a = \mu`, :math:`z_j x_j = \mu` is
+
+.. math:: \bigl(H + \tfrac{z}{x} + A' \tfrac{\lambda}{s} A\bigr)\,dx + 1\,d\nu
+          = -g + \tfrac{\mu}{x} - A'\bigl(\tfrac{\mu}{s} + \tfrac{\lambda}{s}(\varphi + s)\bigr), \qquad 1'dx = 0 .
+
+All is scaled by x, so that a share of a millionth is as good as one of a third. A is one adjoint for each limit; H comes of
+differences of gradients, one for each free draw. A line search on the objective with barriers and an exact penalty
+keeps the steps honest: the problem is convex, so nothing else is needed. Where only children share their parents' budget it is not
+convex; there what H has of negative curvature is left out.
+
+Source: Nocedal and Wright, Numerical Optimization, chapter 19; the logs of variances behave as :math:`-\log x`, the
+barrier for which Newton's method was made.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from das.design.problem import MET, Array, Certified, Incumbent, Problem, View
+
+#: How much of the free part is even over all draws at the start, at least and at most.
+_LEAST, _MOST = 1e-3, 0.1
+#: How far towards 0 a step takes a variable at most.
+_CLOSE = 0.95
+#: What is left of the barrier after a step that was long, shorter, and short: these grow it again.
+_SHRINK = ((0.5, 0.2), (0.1, 0.5), (0.0, 1.5))
+#: How many times the barrier a product of a variable and its multiplier is at most, and one by it at least.
+_CENTRED = 10.0
+#: The relative step of the differences that second derivatives are taken from.
+_DIFFERENCE = 1e-5
+#: With a barrier below the gap and limits exceeded by no more than this, steps that bring less than such a part of the gap;
+#: and after so many of them the search ends.
+_NEAR, _IDLE, _TRIES = 1e-6, 0.1, 3
+#: Halvings of a step.
+_HALVINGS = 20
+
+
+def steps(problem: Problem, incumbent: Incumbent, gap: float, most: int, dear: float = np.inf) -> None:
+    """From the best that is known until ``gap`` is reached, until steps no longer help, or ``most`` of them; or until multipliers
+    sum to more than ``dear`` and no limits have been met: it looks as if nothing met them."""
+    point = _Point.of(problem, incumbent.best)
+    before, idle = np.inf, 0
+    for _ in range(most):
+        view, slopes = point.look(incumbent)
+        found = incumbent.see(view)
+        if incumbent.done(gap) or (found.over > MET and point.dual.sum() > dear):
+            return
+        near = point.barrier * point.terms < gap and view.exceeded < _NEAR
+        idle = idle + 1 if near and found.missing > before - _IDLE * gap else 0
+        before = min(before, found.missing)
+        if idle > _TRIES or not point.step(view, slopes, incumbent):
+            return
+
+
+@dataclass
+class _Point:
+    """``x`` ``(free,)`` and z; ``slack`` and ``dual`` ``(limits,)``, s and lambda, of the aims ``some`` that have a limit;
+    ``last``: how long the last step was; ``penalty``, of what limits are exceeded by."""
+
+    problem: Problem
+    some: np.ndarray
+    x: Array
+    z: Array
+    slack: Array
+    dual: Array
+    barrier: float
+    last: float = 1.0
+    penalty: float = 0.0
+
+    @staticmethod
+    def of(problem: Problem, found: Certified) -> _Point:
+        part = float(np.clip(found.missing, _LEAST, _MOST))
+        total = max(float((found.rho - problem.kept).sum()), _LEAST * problem.room)
+        free = ~problem.held
+        x = np.maximum((found.rho - problem.kept)[free], 0.0)
+        x = (1 - part) * x + part * total / free.sum()
+        if problem.least:
+            x *= 1 + part
+        some = np.flatnonzero(problem.limited & (found.variances > 0))
+        point = _Point(problem, some, x, x, np.ones(len(some)), np.ones(len(some)), 0.0)
+        point.barrier = part / point.terms
+        excess = point.excess(problem.variances(point.rho(x)))
+        point.slack = np.maximum(-excess, part)
+        scale = total / problem.room if problem.least else 1 / max(1 - float(found.price[some].sum()), part)
+        point.z, point.dual = point.barrier / x, np.maximum(found.price - problem.weight, 0.0)[some] * scale
+        return point._centred()
+
+    @property
+    def terms(self) -> int:
+        return len(self.x) + len(self.some)
+
+    def rho(self, x: Array) -> Array:
+        out = self.problem.kept.copy()
+        out[~self.problem.held] += x
+        return out
+
+    def excess(self, f: Array) -> Array:
+        """phi of the limits."""
+        return np.log(f[self.some] / self.problem.limit[self.some])
+
+    def _weights(self) -> Array:
+        out = self.problem.weight.copy()
+        out[self.some] += self.dual
+        return out
+
+    def look(self, incumbent: Incumbent) -> tuple[View, Array]:
+        """What there is at x, and the derivatives of the objective and of each phi by log x, ``(1 + limits, free)``."""
+        problem, rho = self.problem, self.rho(self.x)
+        draws = problem.model.draws
+        p = draws.precision(rho)
+        weights = np.zeros((1 + len(self.some), len(problem.weight)))
+        weights[0] = problem.weight
+        weights[np.arange(1, len(weights)), self.some] = 1.0
+        f, rows = problem.model.gradients(p, weights, incumbent.tick)
+        rows = np.maximum(rows, 0.0)
+        multiplier = np.zeros(len(problem.weight))
+        multiplier[self.some] = self.dual
+        view = View(rho, f, problem.over(f), p, rows[0] + self.dual @ rows[1:], multiplier)
+        slopes = -(rows @ draws.slope(rho))[:, ~problem.held] * self.x
+        if problem.least:
+            slopes[0] = self.x / problem.room
+        return view, slopes
+
+    def _curvature(self, incumbent: Incumbent) -> Array:
+        """H by log x, without what is negative of it."""
+        problem, weights = self.problem, self._weights()
+        draws = problem.model.draws
+
+        def gradient(x: Array) -> Array:
+            rho = self.rho(x)
+            _, h = problem.model.gradient(draws.precision(rho), weights)
+            incumbent.tick()
+            return -(h @ draws.slope(rho))[~problem.held]
+
+        first = gradient(self.x)
+        moved = np.repeat(self.x[None], len(self.x), axis=0)
+        np.fill_diagonal(moved, self.x * (1 + _DIFFERENCE))
+        out = np.array([(gradient(x) - first) / _DIFFERENCE * self.x for x in moved])
+        value, vector = np.linalg.eigh((out + out.T) / 2)
+        return np.asarray((vector * np.maximum(value, 0.0)) @ vector.T)
+
+    def step(self, view: View, slopes: Array, incumbent: Incumbent) -> bool:
+        """To the next point; False where no step makes it better."""
+        x, s, z, dual = self.x, self.slack, self.z, self.dual
+        phi = self.excess(view.f)
+        self.slack = s = np.where(phi < 0, np.maximum(s, -phi), s)
+        shrink = next(to for at, to in _SHRINK if self.last > at or not at)
+        mu = self.barrier = max(shrink * float(dual @ s + z @ x) / self.terms, 1e-14)
+        g, a, rest = slopes[0], slopes[1:], phi + s
+        left = self._curvature(incumbent) + np.diag(z * x) + a.T @ ((dual / s)[:, None] * a)
+        right = -g + mu - a.T @ (mu / s + dual / s * rest)
+        u = _solved(left, right, None if self.problem.least else x)
+        ds = -rest - a @ u
+        d_dual, dz = mu / s - dual - dual / s * ds, mu / x - z - z * u
+        self.penalty = max(self.penalty, 2 * float(np.abs(dual + d_dual).max(initial=0.0)))
+        before = self._merit(x, s, view.f)
+        slope = (
+            float(g @ u) - mu * float(u.sum()) - mu * float((ds / s).sum()) - self.penalty * float(np.abs(rest).sum())
+        )
+        part = min(_most(x, x * u), _most(s, ds))
+        for _ in range(_HALVINGS):
+            there, slack, merit = self._trial(x * (1 + part * u), s, part * ds)
+            if merit <= before + 1e-4 * part * min(slope, 0.0) + 1e-10:
+                break
+            part /= 2
+        else:
+            return False
+        other = min(_most(dual, d_dual), _most(z, dz))
+        self.x, self.slack, self.last = there, slack, min(part, other)
+        self.dual, self.z = dual + other * d_dual, z + other * dz
+        self._centred()
+        return True
+
+    def _centred(self) -> _Point:
+        """With multipliers that are not far from the barrier's."""
+        mu, k = self.barrier, _CENTRED
+        self.z = np.clip(self.z, mu / k / self.x, mu * k / self.x)
+        self.dual = np.clip(self.dual, mu / k / self.slack, mu * k / self.slack)
+        return self
+
+    def _trial(self, x: Array, s: Array, ds: Array) -> tuple[Array, Array, float]:
+        """Where a limit is met with room the slack is just that room."""
+        if not self.problem.least:
+            x = x * (self.problem.room / x.sum())
+        f = self.problem.variances(self.rho(x))
+        room = -self.excess(f)
+        slack = np.where(room >= (1 - _CLOSE) * s, room, s + ds)
+        return x, slack, self._merit(x, slack, f)
+
+    def _merit(self, x: Array, s: Array, f: Array) -> float:
+        problem = self.problem
+        value = float(x.sum()) / problem.room if problem.least else problem.value(problem.kept, f)
+        barrier = self.barrier * float(np.log(x).sum() + np.log(s).sum())
+        return value - barrier + self.penalty * float(np.abs(self.excess(f) + s).sum())
+
+
+def _solved(left: Array, right: Array, x: Array | None) -> Array:
+    """The step by log x; with ``x`` the one that leaves the sum as it is."""
+    n = len(right)
+    scale = float(np.trace(left)) / n
+    if x is None:
+        return np.asarray(np.linalg.solve(left + 1e-14 * scale * np.eye(n), right))
+    bordered = np.zeros((n + 1, n + 1))
+    bordered[:n, :n] = left + 1e-14 * scale * np.eye(n)
+    bordered[:n, n] = bordered[n, :n] = x / x.sum()
+    return np.asarray(np.linalg.solve(bordered, np.append(right, 0.0))[:n])
+
+
+def _most(value: Array, move: Array) -> float:
+    """How much of a move leaves what is positive positive, 1 at most."""
+    falls = move < 0
+    return min(1.0, _CLOSE * float((-value[falls] / move[falls]).min())) if falls.any() else 1.0
