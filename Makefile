@@ -1,4 +1,4 @@
-# The commands that a person types. `make 2010` and `make test` need nothing but Python >= 3.11 and make.
+# The commands that a person types. `make 2010` and `make test` need nothing but Python >= 3.11.1 and make.
 # DATA=path  RHO=fraction  OUT=folder  WORKERS=n  (of detailed groups PARAMETERS=folder, too) reach the run;
 # VENV=folder  is where the environment lives.
 # EXTRAS=test,browser  tests the look-up of the pages in a browser, too.
@@ -15,7 +15,8 @@ RUN_OUT := $(if $(OUT),--out $(OUT))
 STAMP := $(shell date +%Y%m%d-%H%M%S)
 RHOS ?= 1/10,1/2,293764/114921,10,50
 
-.PHONY: 2010 1940 detailed dhc sweep compare test coverage lint bench reference docs docs-links notebooks dist environment clean
+# `make --jobs=2 test` checks the code while the tests run.
+.PHONY: 2010 1940 detailed dhc sweep compare test pytest coverage lint bench reference claims docs docs-links notebooks dist environment clean
 
 2010: $(VENV)/.installed
 	$(DAS) run configs/pl94-2010.toml $(OPTIONS) $(BUDGET) $(RUN_OUT)
@@ -48,9 +49,11 @@ compare: $(VENV)/.installed
 	$(DAS) compare $(or $(OUT),runs/compare-$(STAMP))
 
 # The tests start many processes: byte code is kept, or each would make it anew.
-test coverage: export PYTHONDONTWRITEBYTECODE :=
+pytest coverage: export PYTHONDONTWRITEBYTECODE :=
 
-test: $(VENV)/.tested lint
+test: lint pytest
+
+pytest: $(VENV)/.tested
 	$(VENV)/bin/python -m pytest -n auto --dist worksteal
 
 coverage: $(VENV)/.tested
@@ -69,6 +72,9 @@ bench: $(VENV)/.tested
 reference: $(VENV)/.installed
 	$(VENV)/bin/python -m docs.reference
 
+claims: $(VENV)/.installed
+	$(VENV)/bin/python -m docs.claims
+
 docs: $(VENV)/.documented
 	$(VENV)/bin/python -m sphinx -W --keep-going -q -b html -c docs . build/docs
 	@echo "written: build/docs/index.html"
@@ -86,7 +92,7 @@ clean:
 	rm -rf $(VENV) dist .mypy_cache .ruff_cache .pytest_cache .hypothesis build *.egg-info
 
 $(VENV)/.installed: pyproject.toml
-	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "das needs Python 3.11 or newer")'
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11, 1) and "das needs Python 3.11.1 or newer")'
 	$(PYTHON) -m venv $(VENV)
 	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --editable .
 	touch $@

@@ -173,7 +173,21 @@ def _rhode_island(figures: Figures, data: Path, given: argparse.Namespace) -> No
         began = perf_counter()
         verify.statement(release)  # every constraint holds, or this is an error
         figures("Rhode Island: verified", perf_counter() - began, "s")
+        whole, looked_at = _revealed(release)
+        figures("Rhode Island: numbers that were looked at", looked_at / 1e6, "million", drawn_whole=whole)
         _tenure_errors(figures, out)
+
+
+def _revealed(release: Path) -> tuple[int, int]:
+    """How many numbers are paid for, which a full draw would make, and how many of them estimation has asked for."""
+    opened = open_dhc(release)
+    whole = looked_at = 0
+    for u in opened.spec.universes:
+        source = opened.source(u)
+        for level in opened.spine.levels:
+            whole += sum(e.units * e.answers for e in opened.events(u, level))
+            looked_at += sum(len(source.read(level, q).at) for q in source.queries(level))
+    return whole, looked_at
 
 
 def _tenure_errors(figures: Figures, out: Path) -> None:

@@ -1,7 +1,8 @@
 """Intervals of published counts on Rhode Island, or on its smallest county: how often they hold the truth, how wide they are, what they cost.
 
-Several releases with their replicates, by both methods; the truth is the extract. Coverage is over all tables and columns, by class of the
-published count (which a reader knows) and of the true one. Replicates with seven tenths of the noise must be found out.
+Several releases with their replicates, by both methods; the truth is the extract. Coverage is of each table by itself and of all together, by
+class of the published count (which a reader knows) and of the true one, every small count a class of its own: pooled classes hide what does not
+hold. Areas are runs of blocks that cut block groups: counts and shares. Replicates with seven tenths of the noise must be found out.
 """
 
 from __future__ import annotations
@@ -16,10 +17,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 import das
 from benchmarks.area import BRISTOL
-from benchmarks.common import CONFIG, RHODE_ISLAND, Figures, no_data, shared_data
+from benchmarks.common import CONFIG, RHODE_ISLAND, Figures, no_data, shared_data, short
 from benchmarks.whole_run import measured
 from das import pipeline
 from das.accounting.document import NAME as STATEMENT
@@ -31,6 +33,8 @@ from das.release.post import open_release
 from das.release.replicated import BY_TRUTH, COUNT_RULES, replicates_of
 from das.release.replicated_counts import ReplicatedCounts
 from das.release.replicates import published, replicate
+from das.replicates import ReplicateErrors, interval
+from das.replicates.area_functions import share
 from das.spec import METHODS
 from das.tables import of as tables_of
 from das.truth.assessment import truth_of
@@ -45,7 +49,25 @@ BY_TRUE, WIDER = 0.88, 1.25
 #: Minutes and gigabytes of 25 replicates of Rhode Island on two cores.
 MINUTES, GIGABYTES = 4, 1
 
-Tallies = dict[str, CoverageTally]
+#: All tables together, in coarser classes.
+ALL = "all"
+#: Where the classes begin that are shown by table.
+EACH = (0, 1, 2, 3, 4, 5, 6, 8, 11, 25, 100)
+#: How many blocks the areas have, and how many areas there are of each size; what is counted of them, and the shares.
+RUNS, AREAS = (10, 40, 150), 150
+COUNTED = ("P0010001", "P0010003", "P0020002", "P0040001", "H0010003")
+SHARES = (
+    ("P0040002", "P0040001"),
+    ("P0020002", "P0020001"),
+    ("P0040006", "P0040001"),
+    ("P0010003", "P0010001"),
+    ("H0010003", "H0010001"),
+)
+
+#: By level and table.
+Tallies = dict[tuple[str, str], CoverageTally]
+#: By what is counted and the blocks of an area: whether the truth was held, and the width.
+AreaTally = dict[tuple[str, int], list[tuple[bool, float]]]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -78,22 +100,31 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _coverage(figures: Figures, data: Path, folder: Path, method: str, given: argparse.Namespace) -> None:
     rules = given.rule or ["ct", BY_TRUTH]
-    right, short = {rule: _empty() for rule in rules}, {rule: _empty() for rule in rules}
+    right: dict[str, Tallies] = {rule: {} for rule in rules}
+    less_noise: dict[str, Tallies] = {rule: {} for rule in rules}
+    areas: AreaTally = {}
     for seed in range(1, given.releases + 1):
         run = folder / f"{method}-{seed}"
         if not (run / "release" / STATEMENT).is_file():
             spec = das.load_spec(CONFIG, [f"run.seed={seed}", f"estimation.method={method}", "output.report=false"])
             pipeline.run(spec, run, paths=[data], engine=EngineChoice(workers=given.workers), resume=run.exists())
         das.intervals(
-            run, replicates=given.replicates, seed=1000 * seed, levels=LEVELS[:1], workers=given.workers, resume=True
+            run,
+            replicates=given.replicates,
+            seed=1000 * seed,
+            levels=LEVELS[:1],
+            workers=given.workers,
+            resume=(run / "release" / "intervals" / "manifest.json").is_file(),
         )
         opened = open_release(run / "release")
         drawn = zip(*(replicates_of(opened, u) for u in opened.after.universes), strict=True)
-        _tally(run, [{u.name: h for u, h in zip(opened.after.universes, of, strict=True)} for of in drawn], right)
+        replicates = [{u.name: h for u, h in zip(opened.after.universes, of, strict=True)} for of in drawn]
+        _tally(run, replicates, right)
+        _of_areas(run, replicates, areas)
         if seed == 1:  # one release shows it
             with executor(given.workers) as pool:
                 less = partial(_replicate, run / "release", 1000, SHORT)
-                _tally(run, list(in_order(pool, less, range(1, given.replicates + 1))), short)
+                _tally(run, list(in_order(pool, less, range(1, given.replicates + 1))), less_noise)
     for rule, found in right.items():
         told: dict[str, Any] = {
             "method": method,
@@ -102,9 +133,11 @@ def _coverage(figures: Figures, data: Path, folder: Path, method: str, given: ar
             "replicates": given.replicates,
         }
         for level in LEVELS:
-            _report(figures, found[level], level, told)
+            _report(figures, found[level, ALL], level, told)
+            for table in (name for lv, name in found if lv == level and name != ALL):
+                _by_table(figures, found[level, table], level, table, told)
             if rule == BY_TRUTH and "ct" in right:
-                wider = float(found[level].width.sum() / right["ct"][level].width.sum())
+                wider = float(found[level, ALL].width.sum() / right["ct"][level, ALL].width.sum())
                 figures(
                     f"{level}: mean width beside that of ct",
                     wider,
@@ -112,15 +145,15 @@ def _coverage(figures: Figures, data: Path, folder: Path, method: str, given: ar
                     at_most=None if level == "Block" else WIDER,
                     **told,
                 )
-            of_short = short[rule][level]
+            of_short = less_noise[rule][level, ALL]
             classes = [(of_short.held[0, j], of_short.size[0, j]) for j in range(1, len(SIZES))]
             least = min((held / size for held, size in classes if size >= CELLS), default=float("nan"))
             figures(f"{level}: least coverage of seven tenths of the noise", float(least), "share",
                     at_most=FOUND_OUT if rule == "ct" else None, **told)  # fmt: skip
-
-
-def _empty() -> Tallies:
-    return {level: CoverageTally() for level in LEVELS}
+    for (what, blocks), each in areas.items():
+        held, width = np.array(each, dtype=np.float64).T
+        figures(f"runs of {blocks} blocks, {what}: coverage", float(held.mean()), "share", method=method, rule="ct",
+                width=float(width.mean()), counts=len(each))  # fmt: skip
 
 
 def _replicate(release: Path, seed: int, scale: float, number: int) -> dict[str, Histogram]:
@@ -143,8 +176,55 @@ def _tally(run: Path, drawn: Sequence[dict[str, Histogram]], into: dict[str, Tal
                 counted = ReplicatedCounts.of(opened.spine, table, level, levels, bounds[level])
                 for rule, tallies in into.items():
                     value, lower, upper = (np.concatenate(x) for x in zip(*(
-                        (value, made.lower, made.upper) for _, value, _, made in counted.intervals(0.9, rule)), strict=True))  # fmt: skip
-                    tallies[level].add(true, value, lower.astype(np.int64), upper.astype(np.int64))
+                        (value, made.lower, made.upper) for _, value, _, made, _ in counted.intervals(0.9, rule)), strict=True))  # fmt: skip
+                    for name, first in ((ALL, FIRST), (table.name, EACH)):
+                        into_one = tallies.setdefault((level, name), CoverageTally(first))
+                        into_one.add(true, value, lower.astype(np.int64), upper.astype(np.int64))
+
+
+def _of_areas(run: Path, drawn: Sequence[dict[str, Histogram]], into: AreaTally) -> None:
+    """Consecutive blocks, wherever block groups end; the same for all releases."""
+    opened, truth = truth_of(run)
+    counts, lowest = published(opened), opened.spine.levels[-1]
+    needed = {*COUNTED, *(c for pair in SHARES for c in pair)}
+    every: dict[str, NDArray[np.int64]] = {}  # of the truth, the release and its replicates, (2 + replicates, blocks)
+    for u in opened.after.universes:
+        true = truth[u.name][lowest].open("intervals of areas are held against it")
+        for table in tables_of(u):
+            wanted = [j for j, c in enumerate(table.columns) if c in needed]
+            if wanted:
+                values = [table.values(h)[:, wanted] for h in (true, counts[u.name], *(d[u.name] for d in drawn))]
+                every |= dict(zip([table.columns[j] for j in wanted], np.moveaxis(np.array(values), 2, 0), strict=True))
+    rng, blocks = np.random.default_rng(1), opened.spine.units(lowest)
+    for size in RUNS:
+        for start in rng.integers(0, blocks - size, AREAS).tolist():
+            sums = {c: v[:, start : start + size].sum(axis=1, keepdims=True) for c, v in every.items()}
+            asked: dict[str, NDArray[Any]] = {c: sums[c] for c in COUNTED}
+            asked |= {f"share {a}/{b}": share(sums[a] * 1.0, sums[b] * 1.0) for a, b in SHARES}
+            for what, (true, value, *again) in asked.items():
+                made = interval(value, ReplicateErrors.of(value, np.array(again)), 0.9)
+                if np.isfinite(made.margin).all() and np.isfinite(true).all():
+                    held = bool(made.lower[0] <= true[0] <= made.upper[0])
+                    into.setdefault((what, size), []).append((held, float(made.upper[0] - made.lower[0])))
+
+
+def _by_table(figures: Figures, found: CoverageTally, level: str, table: str, told: dict[str, Any]) -> None:
+    """One line for a table: each class with its coverage, mean width and counts."""
+    for i, by in enumerate(BY):
+        classes = {
+            f"{first}": short(
+                [
+                    float(found.held[i, j] / found.size[i, j]),
+                    float(found.width[i, j] / found.size[i, j]),
+                    int(found.size[i, j]),
+                ]
+            )
+            for j, first in enumerate(EACH)
+            if found.size[i, j]
+        }
+        sure = [found.held[i, j] / found.size[i, j] for j in range(len(EACH)) if found.size[i, j] >= CELLS]
+        least = min(sure, default=float("nan"))
+        figures(f"{level}, {table}, by {by} count: least coverage", float(least), "share", classes=classes, **told)
 
 
 def _report(figures: Figures, found: CoverageTally, level: str, told: dict[str, Any]) -> None:

@@ -1,6 +1,7 @@
-"""A cut run whose workers and main processes are killed: a release as if nothing had happened, and each part drawn once.
+"""Runs that are killed: a release as if nothing had happened, each part drawn once, and what cannot be drawn again counted.
 
-SIGKILL goes to worker processes of a cluster of Dask, and of this machine, half of them while they measure, half while they
+First every publication is killed while it measures, and whole runs of it at random moments (:mod:`benchmarks.kills_measuring`). Then come
+runs in shards, with workers. SIGKILL goes to worker processes of a cluster of Dask, and of this machine, half of them while they measure, half while they
 estimate; whenever somebody is at work, it is one of these. Then it goes to the main process, at random moments, half of the time
 with a cluster, the workers of which outlive it. What ends is gone on with (``--resume``). Half of the runs are seeded, and are to be
 the same bytes as one that nobody disturbed; half are private. In each the measurements that were there at a kill are those of the
@@ -29,6 +30,7 @@ from time import monotonic, sleep
 from typing import Any
 
 from benchmarks.common import CONFIG, ROOT, Figures
+from benchmarks.kills_measuring import while_measuring, whole_runs
 from das import pipeline, spec
 from das.engine.choice import EngineChoice
 from das.errors import DasError
@@ -57,6 +59,19 @@ _EARLY = "ended before they began"
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.kills", description=__doc__)
+    parser.add_argument(
+        "--every",
+        type=int,
+        default=1,
+        help="measuring is killed before each write whose number is a multiple; 0: before none",
+    )
+    parser.add_argument(
+        "--random", type=int, default=100, help="so many random sequences of kills for each publication"
+    )
+    parser.add_argument("--whole", type=int, default=20, help="so many kills of whole runs of each publication")
+    parser.add_argument(
+        "--only", default="", help="publications whose names begin so; of runs in shards none but with ''"
+    )
     parser.add_argument("--dask", type=int, default=50, help="so many kills of workers of a cluster")
     parser.add_argument("--local", type=int, default=10, help="so many kills of workers of this machine")
     parser.add_argument(
@@ -65,6 +80,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--seed", type=int, default=1, help="of the moments")
     given = parser.parse_args(arguments)
     figures, order = Figures("kills"), random.Random(given.seed)
+    with tempfile.TemporaryDirectory() as folder:
+        while_measuring(Path(folder), figures, given.every, given.random, given.only, given.seed)
+        whole_runs(Path(folder), figures, given.whole, given.only, order)
+    if given.only or not given.dask + given.local + given.heads:
+        return
     with tempfile.TemporaryDirectory() as folder:
         census_2010.write(Path(folder) / "data", seed=2010, states=3, persons=3000)
         trial = Trial(Path(folder), order)

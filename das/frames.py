@@ -10,14 +10,20 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from das.model.not_private import CELL, COLUMN
+from das.model.not_private import CELL, COLUMN, Private
 from das.model.query import Query
 from das.model.schema import Schema
 from das.model.spine import Spine
 
 
 def tidy(
-    spine: Spine, level: str, schema: Schema, query: Query, columns: Mapping[str, NDArray[Any]], *, private: bool = True
+    spine: Spine,
+    level: str,
+    schema: Schema,
+    query: Query,
+    columns: Mapping[str, NDArray[Any]],
+    *,
+    private: Private = True,
 ) -> pd.DataFrame:
     """``columns`` are arrays ``(units, answers)`` by name. Before them stand ``level``, ``geocode``, ``name``, ``query``, a
     column for each attribute with the code of the group (``*`` where summed out) and ``label``, what was counted."""

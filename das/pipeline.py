@@ -22,13 +22,12 @@ from numpy.typing import NDArray
 from das import spec as specification
 from das.engine import Progress, Silent, executor, refuse_within_import
 from das.engine.choice import EngineChoice
-from das.errors import UserError
 from das.files import atomic, machine
 from das.files.run import errors_csv, truth
 from das.files.run.board import Board
 from das.files.run.carrier import Carrier
 from das.files.run.ledger import LedgerFile
-from das.files.run.run_directory import RunDirectory
+from das.files.run.run_directory import RunDirectory, refuse_to_resume
 from das.files.run.staged import opened as opened_engine
 from das.model.error_rows import ErrorRow
 from das.model.not_private import marked
@@ -73,17 +72,15 @@ def run(
 
     With ``resume`` a run in ``out`` that was interrupted goes on: what was measured is kept, and what was being measured is
     the same draw again where its noise has a key or a seed. Otherwise its budget is spent: it is measured again, and both
-    spendings stated, only with ``accept_spent``. A run that is finished stays as it is.
+    spendings stated, only with ``accept_spent``. A run that is finished stays as it is; where none was begun, ``resume`` is refused.
 
     With a ``store`` (a URL) the release is carried there, too, and what is confidential to the ``confidential_store``.
     """
     refuse_within_import()
     progress, stages, directory = progress or Silent(), Stages(), RunDirectory(out)
     engine = engine or EngineChoice(workers=workers)
-    if resume and directory.release.exists() and not directory.can_go_on():
-        raise UserError("this run was interrupted before anything was drawn: there is nothing to resume",
-                        where=directory.root, remedy="delete the folder and run again")  # fmt: skip
-    resume = resume and directory.can_go_on()
+    if resume and not directory.can_go_on():
+        refuse_to_resume(directory.root)
     if not resume:
         directory.refuse_if_taken()
     with Carrier.of(directory, store, confidential_store) as carrier:
@@ -155,8 +152,9 @@ def _cut(
             rows = by_shard.assess_shards(spec, begun, directory, trunk, made.published, engine, choice.size, progress)
         beside = None
         if made.shown is not None:
-            known = {u.name: by_shard.trunk_of(trunk, directory, u.name)[0] for u in spec.universes}
-            beside = by_place(made.shown, _true_answers(spec, made.shown, known))
+            with stages.page("errors by place", directory.report):
+                known = {u.name: by_shard.trunk_of(trunk, directory, u.name)[0] for u in spec.universes}
+                beside = by_place(made.shown, _true_answers(spec, made.shown, known))
         outcome = _written(
             spec, directory, measured, made, beside, rows, begun.sources, not trunk.apart, stages, progress
         )
@@ -223,20 +221,22 @@ def run_prepared(
         carrier.measured(LedgerFile(directory.ledger).entries.files())
         made = post_process(open_release(directory.release), directory.release, pool, stages, progress)
         carrier.released()
-        made, beside = laid_out(spec, prepared, made, stages, progress)
+        made, beside = laid_out(spec, prepared, made, directory, stages, progress)
         return finish(spec, prepared, directory, measured, made, beside, stages, progress)
 
 
 def laid_out(
-    spec: RunSpec, prepared: Prepared, made: Made, stages: Stages, progress: Progress
+    spec: RunSpec, prepared: Prepared, made: Made, directory: RunDirectory, stages: Stages, progress: Progress
 ) -> tuple[Made, ByPlace | None]:
     """What the confidential page has of single places; and what was made without the answers that it was laid out from,
     the memory of which is free for the evaluation."""
     if made.shown is None:
         return made, None
-    with stages("errors by place"):
+    beside = None
+    with stages.page("errors by place", directory.report):
         progress.stage("errors by place", None)
-        return replace(made, shown=None), by_place(made.shown, _true_answers(spec, made.shown, prepared.truth))
+        beside = by_place(made.shown, _true_answers(spec, made.shown, prepared.truth))
+    return replace(made, shown=None), beside
 
 
 def finish(
@@ -278,7 +278,7 @@ def _written(
         page = facts(spec.run.name, spec.persons.schema, privacy, stages.done,
                      {lv: c.estimation for lv, c in made.certificates[first].items()}, apart=not alike)  # fmt: skip
         page |= {"version": __version__, "digest": specification.digest(spec)}
-        with stages("report"):
+        with stages.page("report", directory.report):
             progress.stage("report", None)
             others = {u: rs for u, rs in rows.items() if u != first}
             schemas = {u.name: u.schema for u in spec.universes}
@@ -297,7 +297,7 @@ def _written(
         },
         measured.private,
     ))  # fmt: skip
-    return Outcome(directory, rows, stages.seconds, private=measured.private)
+    return Outcome(directory, rows, stages.seconds, tuple(stages.notes), private=measured.private)
 
 
 def _true_answers(

@@ -15,19 +15,20 @@ from das import frames
 from das.errors import InputError, ReleaseError
 from das.files.measurements import frame as nmf_frame
 from das.files.microdata import reading as microdata_reading
+from das.files.provenance import privacy_of
 from das.files.readers import area_list
 from das.files.release import spine as spine_file
 from das.files.release import table_export
 from das.files.release import tables as published_tables
 from das.files.release.estimates import EstimateReader, folder_of
-from das.files.release.interval_rows import ENDS
+from das.files.release.interval_rows import BASIS, ENDS, NO_END
 from das.files.run import errors_csv
-from das.files.run.run_directory import RunDirectory, is_private, read_text
+from das.files.run.run_directory import RunDirectory, read_text
 from das.model.area_rows import NUMBERS as AREA_NUMBERS
 from das.model.codes import Codes, encoded, text
 from das.model.error_rows import ErrorRow
 from das.model.kinds import PERSONS
-from das.model.not_private import CELL, COLUMN
+from das.model.not_private import CELL, COLUMN, Private
 from das.model.post_processing import PostProcessing
 from das.model.schema import Schema
 from das.model.spelling import named, product
@@ -122,9 +123,10 @@ def read_intervals(
 ) -> pd.DataFrame:
     """The published tables as :func:`read_tables`, with an interval of every count.
 
-    From the ``"measurements"``, at 95 %: ``low`` and ``high``, missing where nothing determines it. Such an interval is not cut off at
-    zero, and one of a single number is of what is known exactly. From ``"replicates"``, of a release to which `das intervals` has added
-    them, or of a folder that it wrote from replicates of another publisher: ``lower`` and ``upper`` of ``value``, at its coverage.
+    From the ``"measurements"``, at 95 %: ``low`` and ``high``, missing where nothing determines it. An interval of a single number is of
+    what is known exactly. From ``"replicates"``, of a release to which `das intervals` has added
+    them, or of a folder that it wrote from replicates of another publisher: ``lower`` and ``upper`` of ``value``, at its coverage, and their ``basis``: they
+    are missing of what is not covered, and the basis is empty of what is 0 in all replicates.
     """
     if method not in ("measurements", "replicates"):
         raise InputError(
@@ -136,9 +138,8 @@ def read_intervals(
     every, parts = ReleasedTables.of_opened(release), []
     for here, at in _chosen(every, table, level):
         rows = published_tables.read(release.folder / "tables" / f"{here.name}_{at}.csv")
-        middle, margin = Intervals(release, every.universe[here.name]).read(at, here.masks)
-        ends = {n: pd.arrays.IntegerArray((middle + s * margin).ravel(), (margin < 0).ravel())
-                for n, s in (("low", -1), ("high", 1))}  # fmt: skip
+        low, high = Intervals(release, every.universe[here.name]).ends(at, here.masks)
+        ends = {n: pd.arrays.IntegerArray(end.ravel(), (high < 0).ravel()) for n, end in (("low", low), ("high", high))}
         parts.append(_long(release.spine, every.private, here, at, rows.codes, {"value": rows.values} | ends))
     return pd.concat(parts, ignore_index=True)
 
@@ -149,8 +150,12 @@ def _replicated(path: Path, table: str | None, level: str | None) -> pd.DataFram
         of, out = Tabulated.of(release := open_either(_folder(path))), intervals_folder(release)
     names = [] if table is None else [named(table, [t.name for _, t in of.tables], "table", path)]
     levels = [] if level is None else [named(level, list(of.spine.levels), "level", path)]
-    parts = [_long(of.spine, of.private, here, at, of.spine.codes[of.spine.index(at)], dict(zip(ENDS, ends, strict=True)))
-             for _, here, at, ends in intervals_in(out, of, of.chosen(names, levels))]  # fmt: skip
+    parts = []
+    for _, here, at, (value, lower, upper, basis) in intervals_in(out, of, of.chosen(names, levels)):
+        ends = {name: pd.arrays.IntegerArray(x.ravel(), (upper == NO_END).ravel())
+                for name, x in zip(ENDS[1:], (lower, upper), strict=True)}  # fmt: skip
+        columns = {ENDS[0]: value} | ends | {BASIS: basis}
+        parts.append(_long(of.spine, of.private, here, at, of.spine.codes[of.spine.index(at)], columns))
     if not parts:
         raise ReleaseError("there are no intervals from replicates", where=path, remedy="`das intervals` makes them")
     return pd.concat(parts, ignore_index=True)
@@ -248,14 +253,14 @@ def _chosen(release: ReleasedTables, table: str | None, level: str | None) -> li
     there = {t.name: levels for t, levels in table_export.there(release.folder, every, release.spine.levels)}
     if not there:
         raise ReleaseError("this release has no published tables", where=release.folder,
-                           remedy="output.tables was false: `das estimate --from` the release with it true")  # fmt: skip
+                           remedy="the run has not ended (das status), or output.tables was false: `das estimate --from` with it true")  # fmt: skip
     names = list(there) if table is None else [named(table, list(there), "table", release.folder)]
     at = None if level is None else named(level, list(release.spine.levels), "level", release.folder)
     return [(t, lv) for t in every if t.name in names for lv in there[t.name] if at in (None, lv)]
 
 
 def _long(
-    spine: Spine, private: bool, table: Table, level: str, codes: Codes, columns: Mapping[str, Any]
+    spine: Spine, private: Private, table: Table, level: str, codes: Codes, columns: Mapping[str, Any]
 ) -> pd.DataFrame:
     """A row for each unit and column of a table."""
     width = len(table.columns)
@@ -291,8 +296,9 @@ def _named(frame: pd.DataFrame, path: Path | str) -> pd.DataFrame:
 
 
 def _marked(frame: pd.DataFrame, path: Path | str) -> pd.DataFrame:
+    """Rows of a seeded run say so; those of a file that is by itself have been told by its reader."""
     release = _release(Path(path))
-    return frame if release is None or is_private(release) else frame.assign(**{COLUMN: CELL})
+    return frame if release is None or privacy_of(release) else frame.assign(**{COLUMN: CELL})
 
 
 def _release(path: Path) -> Path | None:

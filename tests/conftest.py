@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,9 @@ from hypothesis import settings
 # that has such threads is loaded, and to every process that a test starts.
 os.environ |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 
+from das.accounting import guarantee
 from tests.commands import Commands
+from tests.epsilons import Epsilons
 from tests.worlds import Worlds
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -57,6 +60,13 @@ def _nobody_waits_for_the_disk() -> Iterator[None]:
     """No machine fails here: that, and in which order, files are forced to disk is what tests/files/test_atomic.py watches."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", lambda _: None)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _epsilons_are_found_once(worlds: Worlds) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(guarantee, "worst_epsilon", lru_cache(maxsize=1024)(Epsilons(worlds.folder / "epsilons")))
         yield
 
 

@@ -57,11 +57,11 @@ class S3:
 _real = Store.at
 
 
-def at_once(url: str) -> Store:
+def at_once(url: str, *, confidential: bool = False) -> Store:
     """The store of a URL, which fails where its connection does: pyarrow tries for six seconds more."""
     from pyarrow import fs
 
-    store, options = _real(url), dict(parse_qsl(urlsplit(url).query))
+    store, options = _real(url, confidential=confidential), dict(parse_qsl(urlsplit(url).query))
     if "endpoint_override" not in options:
         return store
     return replace(store, _fs=fs.S3FileSystem(**options, retry_strategy=fs.AwsStandardS3RetryStrategy(max_attempts=1)))

@@ -13,6 +13,7 @@ from click.testing import CliRunner
 
 import das
 from das.cli import main
+from das.errors import SpecError
 from das.spec import DhcSpec, RunSpec, parse
 from das.spec.targets import AreaTarget, LevelTarget, TargetsFile, read_targets
 from docs import docstrings, reference
@@ -133,6 +134,16 @@ def test_commands_that_are_written_exist_with_their_options(page: Path) -> None:
         value = ["X"] if given[-1].startswith("--") else []  # an option named without its value
         done = CliRunner().invoke(main, [*given, *value, "--help"])
         assert done.exit_code == 0, (words, done.output)
+
+
+def test_a_command_that_does_not_take_the_demographic_file_names_those_that_its_page_names() -> None:
+    text = (ROOT / "configs" / "dhc-2020.toml").read_text(encoding="utf-8")
+    with pytest.raises(SpecError) as refused:
+        parse(text, where="dhc-2020")
+    said = str(refused.value).partition("das ")[2].partition(" take it")[0]
+    page = (ROOT / "docs" / "dhc.md").read_text(encoding="utf-8")
+    (named,) = re.findall(r"^\* (`das run`.*?) take it, and no other", page, re.MULTILINE | re.DOTALL)
+    assert re.split(", | and ", said) == re.findall(r"`(?:das )?([^`]+)`", named)
 
 
 def test_make_targets_that_are_written_exist() -> None:

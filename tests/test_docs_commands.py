@@ -45,6 +45,8 @@ LEFT_OUT = {"data fetch": "needs the network", "--engine dask": "needs a cluster
             "--engine array": "needs jobs; tests/engine/test_loop.py has them",
             "runs/dhc": "needs linked records; tests/end_to_end/test_dhc.py has them",
             "dhc-2020 --": "needs linked records; tests/end_to_end/test_dhc.py has them",
+            "account sign": "needs a key; tests/cli/test_cli_account.py has one",
+            "--signer": "needs a key; tests/cli/test_cli_account.py has one",
             "map runs": "needs boundaries; tests/jobs/test_mapping.py has it",
             "Providence": "is in Rhode Island; tests/cli/test_cli_tables.py has it"}  # fmt: skip
 

@@ -5,12 +5,16 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
+from random import Random
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
+from benchmarks.fuzz import small
 from benchmarks.fuzz.__main__ import run
 from benchmarks.fuzz.judge import command
-from benchmarks.fuzz.worlds import OWN, PEOPLE, Case, worlds
+from benchmarks.fuzz.worlds import OWN, PEOPLE, Case, Worlds
 from das.errors import LONGEST, InputError, SpecError, UserError, bounded
 from das.files.readers import table
 from das.report import figures
@@ -21,11 +25,12 @@ HUGE = "9" * 5000
 
 @pytest.fixture(scope="module")
 def every(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Case]:
-    return worlds(tmp_path_factory.mktemp("worlds"))
+    return Worlds(tmp_path_factory.mktemp("worlds"))
 
 
 @pytest.mark.parametrize("kind, cases", [
     ("configuration", 150), ("set", 150), ("redistricting", 25), ("fixed-width", 25), ("table", 100), ("release", 25),
+    ("arguments", 40), ("zip", 25), ("parquet", 40),
 ])  # fmt: skip
 def test_altered_input_ends_right_or_is_refused(every: Mapping[str, Case], kind: str, cases: int) -> None:
     found = run(kind, every[kind], 7, 0, cases, None)
@@ -58,6 +63,13 @@ def test_a_fault_is_found_and_kept(tmp_path: Path) -> None:
     found = run("set", lambda rng, at: ((at / "c").write_text("x"), (call(crash), "asked"))[1], 1, 5, 1, tmp_path)
     assert [f["number"] for f in found["faults"]] == [5]  # type: ignore[attr-defined]
     assert sorted(p.name for p in (tmp_path / "set-1-5").iterdir()) == ["c", "case.json"]
+
+
+@pytest.mark.parametrize("number", [4, 6])
+def test_small_worlds_are_run_to_the_end(number: int, tmp_path: Path) -> None:
+    """Of 1 and of 2 blocks, in which no block is measured by itself, as all are only children."""
+    verdict, asked = small.case(Random(f"1/small/{number}"), tmp_path)
+    assert verdict.ended == "right", (asked, verdict.said)
 
 
 # --- configurations ----------------------------------------------------------------------------------------------
@@ -93,7 +105,7 @@ def test_a_level_that_is_called_as_our_own_columns(name: str) -> None:
     (PEOPLE.replace("region", "r" * 140_000).encode(), ""),
     (b"\x1f\x8b\x08\x00" + PEOPLE.encode(), ""),
     (b"PK\x03\x04" + PEOPLE.encode(), ""),
-    (PEOPLE.replace("young", "y\x1b[2J", 1).encode(), r"\x1b"),
+    (PEOPLE.replace("young", "y\x1b[2J", 1).encode(), "line 2: age has a value that is no level of it"),
 ])  # fmt: skip
 def test_texts_that_are_no_table(tmp_path: Path, data: bytes, says: str) -> None:
     (tmp_path / "people.csv").write_bytes(data)
@@ -103,6 +115,16 @@ def test_texts_that_are_no_table(tmp_path: Path, data: bytes, says: str) -> None
     assert says in str(caught.value)
     assert "\x1b" not in str(caught.value)
     assert len(str(caught.value)) < 2000
+
+
+def test_a_name_of_a_column_that_is_no_text(tmp_path: Path) -> None:
+    path, spec = tmp_path / "people.parquet", parse(OWN, where="c")
+    lines = [line.split(",") for line in PEOPLE.splitlines()]
+    whole = pa.table(dict(zip(lines[0], map(list, zip(*lines[1:], strict=True)), strict=True)))
+    pq.write_table(whole, path, store_schema=False)
+    path.write_bytes(path.read_bytes().replace(b"village", b"vil\xffage"))
+    with pytest.raises(InputError, match="not a Parquet file that can be read"):
+        table.read([path], spec.persons.schema, columns=spec.data.columns)
 
 
 @pytest.mark.parametrize("ending", ["\r", "\r\n"])

@@ -123,7 +123,7 @@ def test_every_choice_of_an_engine_reaches_the_run(monkeypatch: pytest.MonkeyPat
     got: list[EngineChoice] = []
     monkeypatch.setattr(pipeline, "run", lambda spec, out, *, engine, **given: got.append(engine))
     for name in TLS:
-        (tmp_path / name).touch()
+        (tmp_path / name).touch(0o600)
     spec = das.load_spec("pl94-2010")
     das.run(spec, "out", engine="dask", scheduler="tls://h:1", tls=str(tmp_path), partition=100)
     das.run(spec, "out", engine="array", wait=True)

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from multiprocessing import forkserver
 from pathlib import Path
 
 import pytest
@@ -249,3 +250,61 @@ def test_a_terminated_run_says_how_to_resume_and_goes_on(
     assert "is finished: there is nothing to resume" in last.stderr
     assert json.loads(last.stdout)["was_finished"] is True
     assert {p: p.stat().st_mtime_ns for p in out.rglob("*")} == before
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="workers are forked from a server on Linux alone")
+def test_the_server_of_workers_ignores_ctrl_c_while_it_loads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A signal that is ignored stays so in the program that is started; this process answers it again afterwards."""
+    there: list[object] = []
+    monkeypatch.setattr(forkserver, "ensure_running", lambda: there.append(signal.getsignal(signal.SIGINT)))
+    before = signal.getsignal(signal.SIGINT)
+    server.ensure_running()
+    assert there == [signal.SIG_IGN]
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_a_signal_waits_until_a_process_that_is_being_started_is_known() -> None:
+    """Else nobody ends it, and it prints a traceback about semaphores that are gone."""
+    done: list[int] = []
+
+    def started() -> None:
+        with workers._whole():
+            os.kill(os.getpid(), signal.SIGINT)
+            done.append(1)
+
+    with pytest.raises(KeyboardInterrupt):
+        started()
+    assert done == [1]
+    with workers._whole():
+        pass
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+
+
+# --- a second user of the machine ---------------------------------------------------------------------------------
+
+
+def shared_memory() -> dict[str, int]:
+    return {p.name: p.stat().st_mode & 0o777 for p in Path("/dev/shm").iterdir()}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="workers are forked from a server on Linux alone")
+def test_another_user_cannot_reach_the_server_of_the_workers() -> None:
+    """It listens in a folder of its owner's, and not where names are everybody's; nor is anything else open to others while
+    workers are at work."""
+    before, mask = shared_memory(), os.umask(0)
+    try:
+        with executor(2) as pool:
+            assert list(pool.map(abs, [-1, -2])) == [1, 2]
+            address = forkserver._forkserver._forkserver_address
+            made = {name: mode for name, mode in shared_memory().items() if name not in before}
+    finally:
+        os.umask(mask)
+    assert address.startswith("/")  # a name that begins with a zero byte needs no permission
+    folder = Path(address).parent.stat()
+    assert (folder.st_uid, folder.st_mode & 0o777) == (os.geteuid(), 0o700)
+    assert set(made.values()) <= {0o600}
+    if os.geteuid() == 0:  # this process can be somebody else
+        script = "import os, socket, sys; os.setuid(65534); socket.socket(socket.AF_UNIX).connect(sys.argv[1])"
+        done = subprocess.run([sys.executable, "-c", script, address], capture_output=True, text=True, check=False)
+        assert "PermissionError" in done.stderr

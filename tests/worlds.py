@@ -11,6 +11,7 @@ import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from das import pipeline, spec
 from das.files.simulators import census_2010
@@ -18,13 +19,18 @@ from das.files.simulators import census_2010
 ROOT = Path(__file__).resolve().parents[1]
 
 #: Extracts by name: a path in the checkout, how one is simulated, or a file of another.
-DATA: dict[str, str | dict[str, int] | tuple[str, str]] = {
+DATA: dict[str, str | dict[str, Any] | tuple[str, str]] = {
     "shipped": "data/pl94_2010",  # three states, 12,000 persons
     "one state": "data/pl94_2010/nj2010.pl.zip",
     "three thousand": {"seed": 2010, "states": 3, "persons": 3000},  # the same states
     "two thousand": {"seed": 2010, "states": 2, "persons": 2000},
     "one of three": ("three thousand", "nj2010.pl.zip"),
     "one thousand": {"seed": 1, "states": 1, "persons": 1000},
+    "19 blocks": {
+        "seed": 3,
+        "states": 1,
+        "persons": 1000,
+    },  # no housing units of a tract are measured by their own share
     "1940": "data/ext1940",
 }
 

@@ -33,12 +33,12 @@ class Slow(BaseException):
 
 
 @contextmanager
-def _watched() -> Iterator[None]:
+def _watched(seconds: int = SECONDS) -> Iterator[None]:
     def late(*_: object) -> None:
         raise Slow
 
     before = signal.signal(signal.SIGALRM, late)
-    signal.alarm(SECONDS)
+    signal.alarm(seconds)
     try:
         yield
     finally:
@@ -46,19 +46,22 @@ def _watched() -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
-def call(work: Callable[[], object]) -> Verdict:
-    """Of a function that raises :class:`UserError` for bad input."""
-    with warnings.catch_warnings(record=True) as told:
+def call(work: Callable[[], object], seconds: int = SECONDS) -> Verdict:
+    """Of a function that raises :class:`UserError` for bad input, and takes so many ``seconds`` at most."""
+    printed = io.StringIO()
+    with warnings.catch_warnings(record=True) as told, redirect_stderr(printed):
         warnings.simplefilter("always")
         try:
-            with _watched():
+            with _watched(seconds):
                 work()
         except UserError as error:
-            return _message(str(error), error.exit_code)
+            return _message(f"{error}{printed.getvalue()}", error.exit_code)
         except Slow:
-            return Verdict(f"took more than {SECONDS} s", traceback.format_exc())
+            return Verdict(f"took more than {seconds} s", traceback.format_exc())
         except Exception as error:
             return Verdict(f"crash: {type(error).__name__}", traceback.format_exc())
+    if "Traceback" in printed.getvalue():
+        return Verdict("prints a traceback", printed.getvalue())
     odd = [w for w in told if issubclass(w.category, RuntimeWarning | UserWarning)]
     return Verdict("warns", str(odd[0].message)) if odd else Verdict("right")
 

@@ -9,7 +9,7 @@ import os
 import shutil
 import tomllib
 import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import pairwise
 from pathlib import Path
 from random import Random
@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 import tomli_w
 
 from benchmarks.common import ROOT
-from benchmarks.fuzz import mutate
+from benchmarks.fuzz import inputs, mutate, signals, small, surroundings
 from benchmarks.fuzz.judge import Verdict, call, command
 from das import load_spec, pipeline, read_microdata
 from das import spec as specification
@@ -61,23 +61,68 @@ PEOPLE = "region,village,sex,age\n" + "".join(
 )
 
 
-def worlds(folder: Path) -> Mapping[str, Case]:
-    """Every kind of case, by its name; what they begin from is made under ``folder``."""
-    configs = [p.read_text(encoding="utf-8") for p in sorted((ROOT / "configs").glob("*.toml"))] + [OWN]
-    (folder / "own").mkdir(parents=True)
-    (folder / "own" / "people.csv").write_text(PEOPLE, encoding="utf-8")
-    pl = _redistricting(folder / "pl")
-    (packed,) = simulate_1940.write(folder / "wide", seed=1, states=1, persons=1000)
-    wide = packed.with_suffix("")
-    wide.write_bytes(gzip.decompress(packed.read_bytes()))
-    return {
-        "configuration": lambda rng, at: _configuration(configs, rng, at),
-        "set": lambda rng, at: _set(configs, rng, at),
-        "redistricting": lambda rng, at: _input(_spec("pl94-2010"), pl, rng, at),
-        "fixed-width": lambda rng, at: _input(_spec("1940"), [wide], rng, at),
-        "table": lambda rng, at: _table(specification.parse(OWN, where="own"), rng, at),
-        "release": _Releases(folder),
-    }
+class Worlds(Mapping[str, Case]):
+    """Every kind of case, by its name. What it begins from is made under ``folder`` when the kind is asked for."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_MADE)
+
+    def __len__(self) -> int:
+        return len(_MADE)
+
+    def __getitem__(self, kind: str) -> Case:
+        made: dict[str, Case] = self.__dict__.setdefault("_cases", {})
+        if kind not in made:
+            made[kind] = _MADE[kind](self)
+        return made[kind]
+
+    def configs(self) -> list[str]:
+        return [p.read_text(encoding="utf-8") for p in sorted((ROOT / "configs").glob("*.toml"))] + [OWN]
+
+    def folder(self, kind: str) -> Path:
+        """One for what a kind begins from, new."""
+        path = self._folder / kind
+        path.mkdir(parents=True)
+        return path
+
+    def wide(self) -> Path:
+        """A file of 1940, not packed."""
+        (packed,) = simulate_1940.write(self.folder("wide"), seed=1, states=1, persons=1000)
+        path = packed.with_suffix("")
+        path.write_bytes(gzip.decompress(packed.read_bytes()))
+        return path
+
+    def releases(self) -> _Releases:
+        found = self["release"]
+        assert isinstance(found, _Releases)
+        return found
+
+
+def _lines(of: Worlds) -> Case:
+    return inputs.Arguments(of.releases().runs[-1], OWN, PEOPLE)
+
+
+def _signals(command: str) -> Callable[[Worlds], Case]:
+    return lambda of: signals.made(command, of.folder(f"signals-{command}"))
+
+
+def _of_spec(name: str, files: Callable[[Worlds], list[Path]]) -> Callable[[Worlds], Case]:
+    def made(of: Worlds) -> Case:
+        spec, paths = _spec(name), files(of)
+        return lambda rng, at: _input(spec, paths, rng, at)
+
+    return made
+
+
+def _of_configs(work: Callable[[list[str], Random, Path], tuple[Verdict, str]]) -> Callable[[Worlds], Case]:
+    def made(of: Worlds) -> Case:
+        configs = of.configs()
+        return lambda rng, at: work(configs, rng, at)
+
+    return made
 
 
 def _spec(name: str) -> RunSpec:
@@ -218,17 +263,19 @@ class _Releases:
     """Two small releases, of either estimator. Files are shared with the original until they are altered."""
 
     def __init__(self, folder: Path) -> None:
-        self._runs = []
+        self.runs: list[Path] = []
+        (folder / "own").mkdir()
+        (folder / "own" / "people.csv").write_text(PEOPLE, encoding="utf-8")
         (data,) = simulate_1940.write(folder / "data", seed=2, states=1, persons=1000)
         text = (ROOT / "configs" / "1940.toml").read_text(encoding="utf-8")
         for name, what, path, method in (("bounds", text, data, "topdown"),
                                          ("estimates", OWN, folder / "own" / "people.csv", "full-information")):  # fmt: skip
             chosen = specification.parse(what, where=name, overrides=(f"estimation.method={method}", "budget.rho=1"))
             pipeline.run(chosen, folder / name, paths=[path])
-            self._runs.append(folder / name / "release")
+            self.runs.append(folder / name / "release")
 
     def __call__(self, rng: Random, at: Path) -> tuple[Verdict, str]:
-        original, here = rng.choice(self._runs), at / "release"
+        original, here = rng.choice(self.runs), at / "release"
         shutil.copytree(original, here, copy_function=os.link)
         files = sorted(p for p in here.rglob("*") if p.is_file())
         weights = [4 if p.name in ("privacy.json", "spec.toml", "ledger.jsonl", "spine.parquet") else 1 for p in files]
@@ -280,3 +327,22 @@ def same(one: Path, other: Path) -> bool:
     return values[0] == values[1] and all(
         (one / n).read_bytes() == (other / n).read_bytes() for n in names[0] - {"privacy.json"}
     )
+
+
+_MADE: dict[str, Callable[[Worlds], Case]] = {
+    "configuration": _of_configs(_configuration),
+    "set": _of_configs(_set),
+    "arguments": _lines,
+    "redistricting": _of_spec("pl94-2010", lambda of: _redistricting(of.folder("pl"))),
+    "zip": lambda of: inputs.Zips(of.folder("zip")),
+    "fixed-width": _of_spec("1940", lambda of: [of.wide()]),
+    "table": lambda _: lambda rng, at: _table(specification.parse(OWN, where="own"), rng, at),
+    "parquet": lambda _: inputs.Parquet(OWN, PEOPLE),
+    "linked": lambda of: inputs.Linked(of.folder("linked")),
+    "safetab": lambda of: inputs.SafeTab(of.folder("safetab")),
+    "published": lambda of: inputs.Published(of.folder("published")),
+    "release": lambda of: _Releases(of.folder("release")),
+    "small-world": lambda _: small.case,
+    "surroundings": lambda of: surroundings.Surroundings(of.releases().runs[-1].parent, OWN, PEOPLE),
+    **{f"signals-{c}": _signals(c) for c in signals.COMMANDS},
+}

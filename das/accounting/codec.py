@@ -15,6 +15,7 @@ from das.accounting.document import (
     ALTERED,
     FORMAT,
     FORMS,
+    INTERVALS_LIST,
     NAME,
     Account,
     Document,
@@ -50,6 +51,14 @@ def own_digest(statement: Stated) -> str:
     value["digests"].pop(NAME, None)
     said = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return hashlib.sha256(said.encode()).hexdigest()
+
+
+def identity(statement: Stated) -> str:
+    """What tells a release from any other, before intervals are added to it and after: the digest of all that it says but for
+    theirs."""
+    return own_digest(
+        statement.sealed({k: v for k, v in statement.digests.items() if k != INTERVALS_LIST}, statement.software)
+    )
 
 
 def of(value: Mapping[str, Any], where: object = None) -> Document:

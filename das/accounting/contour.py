@@ -111,6 +111,7 @@ class Contour:
             j, self.last = revivals(composition, self.tau, NODES // 6).nodes(whole, wanted)
             self.cut = self.last < wanted
         self.kept = self._kept(j)
+        self._last_gap: tuple[Fraction, NDArray[np.complex128], float] | None = None
 
     # --- the line and its step ------------------------------------------------------------------------------
 
@@ -207,14 +208,23 @@ class Contour:
         """Bounds of ln delta(eps). All but rounding is proved; the allowance for rounding is a first-order count of
         the errors of each term, relative to the bound of its modulus."""
         k, gap = self.kept, self.gap(eps)
-        kernel = self.kernel(gap, k.j)
+        kernel, rounding = self._weighted(gap)
         turn = turns(k.j, (self.composition.rho - eps - gap) / self.period)
         phi = np.exp(k.log_phi + 2j * pi * turn)
         terms = phi.real * kernel.real - phi.imag * kernel.imag
-        t, w = float(self.period), self.weights(k.j)
-        middle = fsum(w * terms) / t
-        rounding = UNIT * fsum(w * k.bound * np.abs(kernel) * k.off) / t
-        return self._interval(eps, middle, rounding)
+        return self._interval(eps, fsum(terms.tolist()) / float(self.period), rounding)
+
+    def _weighted(self, gap: Fraction) -> tuple[NDArray[np.complex128], float]:
+        """The kernel of each node times its weight (exact: 1 or 2), and the allowance for rounding. Kept for the last gap: without a
+        lattice there is one gap, and on a lattice epsilons that are losses have the same."""
+        if self._last_gap is None or self._last_gap[0] != gap:
+            k = self.kept
+            kernel = self.weights(k.j) * self.kernel(gap, k.j)
+            rounding = (
+                UNIT * float((k.bound * np.abs(kernel) * k.off).sum()) / float(self.period)
+            )  # of a first order itself
+            self._last_gap = gap, kernel, rounding
+        return self._last_gap[1:]
 
     def _interval(self, eps: Fraction, middle: float, rounding: float) -> LogDelta:
         scale = float(self.exponent(eps)) + self._log_moments

@@ -20,9 +20,13 @@ from das.model.mechanism import Mechanism
 from das.model.mechanisms import DISCRETE_GAUSSIAN, GEOMETRIC
 
 #: What a statement of this version names as its ``format``.
-FORMAT = "das-privacy-statement/3"
+FORMAT = "das-privacy-statement/4"
 #: The files of a release that state its privacy: for programs, and for people.
 NAME, PAGE = "privacy.json", "privacy.html"
+#: The signature of :data:`NAME`, where there is one: of what has all digests, so it has none itself.
+SIGNATURE = f"{NAME}.sig"
+#: What lists the intervals of a release, with the digests of their files, where it has any: they are made after it.
+INTERVALS_LIST = "intervals/manifest.json"
 ALTERED = "the release is altered: get it again from where it was published"
 
 
@@ -245,8 +249,8 @@ class Stated(Section):
     """What every statement has: who drew, and whether it holds (``warning`` is there where it does not); what is exact;
     SHA-256 of what the release holds, and what its page was written with."""
 
-    format: Literal["das-privacy-statement/3"]
-    private: bool
+    format: Literal["das-privacy-statement/4"]
+    private: bool | Literal["unknown"]
     warning: str | None = None
     entropy: str
     mechanism: str
@@ -262,6 +266,7 @@ class Stated(Section):
 class Statement(Stated, Account):
     """Of a release whose noise das drew: its ledger, and what interrupted attempts drew and lost."""
 
+    private: bool
     assigned: By[By[str]]
     says: Many[str] = Field(alias="what_this_means")
     ledger: Many[Any]
@@ -295,9 +300,11 @@ class GeometricStatement(GeometricAccount, Statement):
 
 
 class ForeignStatement(Stated):
-    """Of a release made from measurements that another publisher drew: there is no ledger, and no account of them.
-    ``says`` is what of their files could not be taken over as it stands."""
+    """Of a release made from measurements that another publisher drew, or that came without their release: there is no ledger,
+    and no account of them. They are never called private: files that say they were seeded are not, and of others it is
+    unknown. ``says`` is what of their files could not be taken over as it stands."""
 
+    private: Literal[False, "unknown"]
     mechanism: Literal["discrete-gaussian"]
     guarantee: str
     measured: Many[ForeignLine]

@@ -106,20 +106,16 @@ def turns(j: Integers, rate: Fraction) -> NDArray[np.float64]:
     return (j.astype(np.uint64) * np.uint64(upper) + carry).view(np.int64) / 2.0**64
 
 
-def _interval(k: Integers, band: Band) -> tuple[Integers, Integers]:
-    """Of the bumps k; ends beyond any j that is asked for are held to integers that there are."""
-    low, high = np.ceil((k - band.width) / band.rate), np.floor((k + band.width) / band.rate)
-    return np.clip(low, -MOST, MOST).astype(np.int64), np.clip(high, -MOST, MOST).astype(np.int64)
-
-
 def _meet(low: Integers, high: Integers, band: Band) -> tuple[Integers, Integers]:
-    """The parts of the intervals inside the bumps of ``band``."""
+    """The parts of the intervals inside the bumps of ``band``. Ends of bumps are floats, beyond any integer perhaps, until the ends of
+    intervals hold them: those are no more than :data:`MOST`, and floats hold them exactly."""
     first = np.ceil(low * band.rate - band.width).astype(np.int64)
     count = np.maximum(np.floor(high * band.rate + band.width).astype(np.int64) - first + 1, 0)
-    owner = np.repeat(np.arange(len(low)), count)
-    a, b = _interval(first[owner] + within(count), band)
-    a, b = np.maximum(a, low[owner]), np.minimum(b, high[owner])
-    return a[a <= b], b[a <= b]
+    k = np.arange(count.sum()) + np.repeat(first - (np.cumsum(count) - count), count)
+    a = np.maximum(np.ceil((k - band.width) / band.rate), np.repeat(low, count))
+    b = np.minimum(np.floor((k + band.width) / band.rate), np.repeat(high, count))
+    there = a <= b
+    return a[there].astype(np.int64), b[there].astype(np.int64)
 
 
 def within(count: Integers) -> Integers:

@@ -54,7 +54,8 @@ class Terms:
     (``split``).
 
     Of records that are no cells of a schema there is none, and ``changed`` says what single changes of one there are, by universe;
-    ``says`` what a reader must know beside the numbers, in the place of what holds of any tree. ``neighbouring`` says what differs
+    ``says`` what a reader must know beside the numbers, in the place of what holds of any tree. ``relations`` gives sentences on what changes of
+    several records at once cost, of all that was drawn. ``neighbouring`` says what differs
     between neighbours of which a record may be in units of several classes of a level at once, so that more can than a path has."""
 
     mechanism: Mechanism
@@ -70,6 +71,7 @@ class Terms:
     changed: Mapping[str, Callable[[Sequence[Draw]], Sequence[Change]]] = field(default_factory=dict)
     says: Sequence[str] | None = None
     neighbouring: Mapping[str, Callable[[Sequence[Draw]], Differing]] = field(default_factory=dict)
+    relations: Callable[[Mapping[str, Sequence[Draw]]], Sequence[str]] = lambda _: ()
 
     def free(self, universe: str, draws: Iterable[Draw], exact: ExactQueries) -> list[Draw]:
         """The draws that tell neighbours apart which agree on ``exact``."""
@@ -196,6 +198,7 @@ def statement(
         "says": [
             *_meaning(terms, outside, drawn),
             *notes,
+            *terms.relations(drawn.every),
             *(says for attributes in made_up.values() for says in attributes.values()),
         ],
         "ledger": [_line(e) for es in drawn.events.values() for e in es],

@@ -16,6 +16,7 @@ from das.model.budget import Plan
 from das.model.ledger import Event
 from das.model.level_bounds import LevelBounds
 from das.model.measurement import Measurement, Measurements, MeasurementSource
+from das.model.not_private import UNKNOWN, Private
 from das.model.schema import Schema
 from das.model.spine import Spine
 
@@ -28,7 +29,8 @@ Known = Mapping[tuple[str, str], NDArray[np.int64]]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Noisy:
-    """Noisy measurements of a tree, safe to publish under the guarantee of ``plan`` if ``private``.
+    """Noisy measurements of a tree, safe to publish under the guarantee of ``plan`` if ``private``: of measurements from
+    elsewhere that is unknown.
 
     ``source`` answers for slices of a level (:class:`das.model.measurement.MeasurementSource`): arrays in memory, or
     files. ``exact`` are counts without noise, by level and query: outside the guarantee. ``events`` are the lines of the
@@ -42,7 +44,7 @@ class Noisy:
     exact: Known = field(default_factory=dict)
     plan: Plan | None = None
     events: tuple[Event, ...] = ()
-    private: bool = True
+    private: Private = UNKNOWN
     spine: Spine | None = None
     bounds: Mapping[str, LevelBounds] | None = None
 

@@ -16,7 +16,7 @@ from das.microdata import expand
 from das.model.histogram import Histogram
 from das.model.labels import BESIDE
 from das.model.level_bounds import LevelBounds
-from das.model.not_private import CELL, COLUMN
+from das.model.not_private import CELL, COLUMN, Private
 from das.model.schema import Schema
 from das.model.solution import Certificates
 from das.model.spine import Spine
@@ -32,7 +32,7 @@ class LevelCounts:
     level: str
     schema: Schema
     spine: Spine
-    private: bool = True
+    private: Private = True
 
     def __repr__(self) -> str:
         return f"<LevelCounts: {self.level}, {self.histogram.units:,} units x {self.histogram.cells:,} cells>"
@@ -68,7 +68,7 @@ class LevelEstimates:
     level: str
     schema: Schema
     spine: Spine
-    private: bool = True
+    private: Private = True
 
     def __repr__(self) -> str:
         return f"<LevelEstimates: {self.level}, {', '.join(self.answers)}>"
@@ -97,7 +97,7 @@ class Result:
     bounds: Mapping[str, LevelBounds] = field(default_factory=dict)
     certificates: Mapping[str, Certificates] = field(default_factory=dict)
     estimates: Mapping[str, LevelEstimates] = field(default_factory=dict)
-    private: bool = True
+    private: Private = True
 
     def __repr__(self) -> str:
         total = int(self.histograms[self.spine.levels[0]].histogram.count.sum())

@@ -11,31 +11,38 @@ import click
 
 from das.accounting.agreeing import AGREEING, ANY
 from das.accounting.codec import json_schema, plain
-from das.accounting.document import Statement
 from das.accounting.statement import account as account_of
 from das.cli.console import console
-from das.cli.options import PATH, exact_option, guarded, json_option, load_any, set_option, warn
+from das.cli.options import PATH, exact_option, guarded, json_option, load_any, run_options, set_option, warn
 from das.cli.shown import account_tables, promises_of
+from das.engine.display import Live
 from das.errors import UserError
+from das.files.release import signature
 from das.files.run.run_directory import release_of
 from das.model.budget import Draw
 from das.model.not_private import PLANNED, WARNING, marked
 from das.release import verify as verification
 from das.release.groups import is_groups
+from das.release.verify.written import Wording
 
 
-def checked(said: Statement, groups: bool) -> str:
+def checked(found: Wording, groups: bool, recomputed: bool, signer: str | None) -> str:
     """What verification has shown of a release, and what it has not."""
-    again = verification.same_software(said)
-    made = ", ".join(f"{k} {v}" for k, v in said.software.items())
-    return (
+    counts = "" if groups else "; microdata, tables and exact counts, which agree"
+    again = "; all that was estimated, from the measurements" if recomputed else ""
+    lines = [
         "  computed again: every cost, every epsilon and every single change, from ledger.jsonl and spec.toml; every "
-        f"measurement file against the ledger{'; privacy.html, from privacy.json' if again else ''}\n"
-        "  held against their digests: all other files; there is none beside them"
-        + ("" if again else f"\n  not written again: privacy.html, which {made} wrote")
-        + "\n  not shown: that the noise was drawn as stated, nor who wrote the digests"
-        + ("" if groups else "; `das estimate --from` makes microdata and tables again from the measurements")
-    )
+        f"measurement file against the ledger; every sentence, page and dictionary{counts}{again}",
+        "  held against their digests: all other files; there is none beside them",
+    ]
+    if left := list(dict.fromkeys(found.left)):
+        software = ", ".join(f"{k} {v}" for k, v in found.said.software.items())
+        lines.append(f"  NOT CHECKED, for another version may have written them ({software}): {', '.join(left)}")
+    made = "tables" if groups else "microdata and tables"
+    more = "" if recomputed else f"; nor that {made} follow from the measurements (--recompute)"
+    who = "" if signer else "; nor who wrote the digests (a signature shows that: --signer)"
+    lines.append(f"  not shown: that the noise was drawn as stated{more}{who}")
+    return "\n".join(lines)
 
 
 class _PathFirst(click.Group):
@@ -47,7 +54,7 @@ class _PathFirst(click.Group):
         return super().parse_args(ctx, args)
 
 
-@click.group(cls=_PathFirst, subcommand_metavar="[CONFIG|RUN_DIR | verify RUN_DIR | schema]")
+@click.group(cls=_PathFirst, subcommand_metavar="[CONFIG|RUN_DIR | verify RUN_DIR | sign RUN_DIR | schema]")
 def account() -> None:
     """The privacy loss of a configuration or a run: rho, epsilon exactly and by conversion, what single changes of a
     record cost, where the budget goes. `das account show --help` has the options."""
@@ -72,8 +79,8 @@ def show(source: Path, changes: tuple[str, ...], delta: str | None, as_json: boo
                 "a run is accounted for as it is", where="--set", remedy="leave it out, or name a configuration"
             )
         release = release_of(source)
-        spec, drawn = verification.drawn(release)
         verification.check(release)
+        spec, drawn = verification.drawn(release)
         draws = dict(drawn.every)
     else:
         spec = load_any(source, changes)
@@ -90,22 +97,69 @@ def show(source: Path, changes: tuple[str, ...], delta: str | None, as_json: boo
 
 @account.command()
 @click.argument("run_dir", type=PATH)
+@click.option("--recompute", is_flag=True,
+              help="Also estimate again from the measurements, and compare every file. Takes as long as `das estimate`.")  # fmt: skip
+@click.option("--other-version", is_flag=True,
+              help="Texts (pages, dictionary, sentences) may be those of another version of the software; says which were not checked.")  # fmt: skip
+@click.option("--signer", type=PATH, metavar="FILE",
+              help="The release must be signed by a key of this list: an allowed_signers file of ssh-keygen.")  # fmt: skip
+@run_options
 @json_option
 @guarded
-def verify(run_dir: Path, as_json: bool) -> None:
+def verify(
+    run_dir: Path, recompute: bool, other_version: bool, signer: Path | None, workers: int, quiet: bool, as_json: bool
+) -> None:
     """Check the privacy statement of a release from its published files alone: measurements against the ledger, every
-    cost and every epsilon computed again, digests."""
-    said = verification.statement(release_of(run_dir))
+    cost and every epsilon computed again, invariants, microdata and tables against each other, digests, and the signature where
+    there is one."""
+    release = release_of(run_dir)
+    found = verification.verified(release, other_version=other_version)
+    said, signed = found.said, signature.check(release, signer)
+    if recompute:
+        from das.jobs.recomputing import check_recomputed
+
+        with Live(quiet) as progress:
+            check_recomputed(release, found, workers=workers, progress=progress)
     if as_json:
         shown = ("rho", "epsilon", "digests", "neighbours_of", ANY, AGREEING)
         out = {"right": True, "draws": len(said.ledger)} | {k: v for k, v in plain(said).items() if k in shown}
+        out |= {
+            "recomputed": recompute,
+            "not_checked": list(dict.fromkeys(found.left)),
+            "signed": signed.there,
+            "signer": signed.by,
+        }
         click.echo(json.dumps(marked(out, said.private)))
         return
     warn(said.private)
     click.echo(f"{len(said.ledger)} draws, {len(said.digests)} digests: the privacy statement is right; "
                f"total {said.total} (about {float(said.total):.6g})")  # fmt: skip
-    click.echo(checked(said, is_groups(release_of(run_dir))))
+    click.echo(checked(found, is_groups(release), recompute, signed.by))
+    click.echo(f"  {signed.says}")
     console().print("\n".join(promises_of(said, said.private)), highlight=False)
+
+
+@account.command()
+@click.argument("run_dir", type=PATH)
+@click.option("--key", type=PATH, required=True, metavar="FILE",
+              help="An SSH key such as ~/.ssh/id_ed25519, or the public half of one that ssh-agent holds.")  # fmt: skip
+@guarded
+def sign(run_dir: Path, key: Path) -> None:
+    """Sign a release with an office's own SSH key, once it is verified: who has the public key then knows who published it.
+
+    `ssh-keygen` signs privacy.json, which has the digest of every other file, and writes privacy.json.sig next to it. Make
+    intervals first: they change privacy.json. `das account verify --signer FILE` checks the signature, and so does ssh-keygen:
+
+    ssh-keygen -Y verify -f allowed_signers -I PRINCIPAL -n das-release -s privacy.json.sig < privacy.json
+    """
+    release = release_of(run_dir)
+    said = verification.statement(release)
+    if not said.private:
+        raise UserError(
+            "this release was seeded, and nobody may publish it", where=release, remedy="run again without run.seed"
+        )
+    signature.refuse_signed(release, remedy=f"to sign it with another key, delete {signature.SIGNATURE} first")
+    click.echo(f"signed: {signature.sign(release, key)}")
 
 
 @account.command()

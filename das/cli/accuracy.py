@@ -8,17 +8,18 @@ from typing import Any
 
 import click
 
-from das.cli.console import console, records_table
+from das.cli.console import CONFIDENTIAL, console, records_table
 from das.cli.interruption import repeated, resumable
-from das.cli.options import PATH, config_argument, guarded, json_option, load, run_options, warn
+from das.cli.options import OUT, PATH, config_argument, guarded, json_option, load, run_options, warn
 from das.cli.shown import compare_table, headline_table, two_table
 from das.engine.display import Live
 from das.errors import UserError
 from das.evaluate import compared, headline
 from das.files import rows_csv
 from das.files.atomic import write_text
+from das.files.provenance import privacy_of
 from das.files.run import errors_csv
-from das.files.run.run_directory import RunDirectory, is_private
+from das.files.run.run_directory import RunDirectory
 from das.jobs.comparing import compare_two
 from das.jobs.sweep import sweep as run_sweep
 from das.model.error_rows import Comparison, CoverageRow, TableRow
@@ -44,11 +45,12 @@ def evaluate(run_dir: Path, areas: Path | None, as_json: bool) -> None:
     Writes errors.csv, tables.csv and impossible.csv into confidential/evaluation, and intervals.csv where the release has
     intervals; docs/evaluation.md says what their columns mean.
     """
-    rows, private = evaluate_run(run_dir, areas=areas), is_private(run_dir)
+    rows, private = evaluate_run(run_dir, areas=areas), privacy_of(run_dir)
     if as_json:
         click.echo(json.dumps({u: marked_rows(map(vars, rs), private) for u, rs in rows.items()}))
     else:
         warn(private)
+        console().print(CONFIDENTIAL, style="bold", highlight=False)
         console().print(
             headline_table(
                 headline(next(iter(rows.values()))), apart=bool(open_release(RunDirectory(run_dir).release).apart)
@@ -113,7 +115,9 @@ def _compare_two(a: Path, b: Path, truth: Path | None, as_json: bool) -> None:
         return
     warn(two.private)
     click.echo(f"A is {a}, B is {b}: estimates of {'the same' if two.one_noise else 'different'} noisy measurements.")
-    what = "errors (confidential)" if two.truth else "published counts, B against A"
+    if two.truth:
+        console().print(CONFIDENTIAL, style="bold", highlight=False)
+    what = "errors" if two.truth else "published counts, B against A"
     for u, rows in two.rows.items():
         console().print(two_table(rows, f"{kind_of(u).records.capitalize()}: {what}"))
     for path in two.written:
@@ -126,13 +130,14 @@ def _compare_one(run_dir: Path, as_json: bool) -> None:
     spec = open_release(directory.release).spec
     every = {u.name: compared(errors_csv.read(directory.errors_of(u.name))) for u in spec.universes}
     persons = every[spec.persons.name]
-    page, private = directory.confidential / "compare.html", is_private(run_dir)
+    page, private = directory.confidential / "compare.html", privacy_of(run_dir)
     words = titles(spec.persons.schema, {r.query for r in persons})
     write_text(page, compare_page(persons, str(directory.read_manifest()["name"]), private, words))
     if as_json:
         click.echo(json.dumps({u: marked_rows(map(vars, rs), private) for u, rs in every.items()}))
         return
     warn(private)
+    console().print(CONFIDENTIAL, style="bold", highlight=False)
     for u, rows in every.items():
         title = "Noisy measurements against published counts" if rows is persons else kind_of(u).records.capitalize()
         console().print(compare_table([r for r in rows if r.bin == "all"], title))
@@ -161,9 +166,9 @@ def _by_size(rows: list[Comparison]) -> list[Comparison]:
     show_default=True,
     help="Runs at each budget and method, each repeat with a noise of its own.",
 )
-@click.option("--out", type=PATH, required=True, help="A new or empty folder; with --resume, that of the sweep.")
+@click.option("--out", type=OUT, required=True, help="A new or empty folder; with --resume, that of the sweep.")
 @click.option("--data", "paths", type=PATH, multiple=True, help="A file or folder; replaces data.path.")
-@click.option("--resume", is_flag=True, help="Keep the runs in --out that are finished, make the others.")
+@click.option("--resume", is_flag=True, help="Keep the runs in the sweep --out that are finished, make the others.")
 @run_options
 @json_option
 @guarded

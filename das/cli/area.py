@@ -12,7 +12,7 @@ from typing import Any
 import click
 import numpy as np
 
-from das.cli.options import PATH, guarded, json_option, warn
+from das.cli.options import OUT, PATH, guarded, json_option, warn
 from das.errors import UserError
 from das.files import area_rows, atomic
 from das.files.readers import area_list
@@ -46,7 +46,7 @@ from das.replicates import RULES
 @json_option
 @click.option(
     "--out",
-    type=PATH,
+    type=OUT,
     help="A file that ends in .csv, .parquet or .json, or in .html: a page with the population and deviation of each "
     "district and, by default, the voting-age population by race. Default: a table on the terminal.",
 )

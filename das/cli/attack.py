@@ -15,9 +15,10 @@ from das.cli.options import PATH, guarded, json_option, warn
 from das.errors import UserError
 from das.files import atomic
 from das.files.atomic import write_json
-from das.files.run.run_directory import RunDirectory, create_private, is_private, refuse_inside_release
+from das.files.provenance import privacy_of
+from das.files.run.run_directory import RunDirectory, create_private, refuse_inside_release
 from das.jobs.attacking import attacked
-from das.model.not_private import marked, marked_rows
+from das.model.not_private import marked, marked_rows, weakest
 from das.report.curves import FORMATS, draw
 from das.risk.attack_figure import attack_figure
 from das.risk.score import Report, Score
@@ -35,7 +36,7 @@ def attack(runs: Sequence[Path], figure: Path | None, as_json: bool) -> None:
         raise UserError(f"no figure of kind {kind!r}", where=figure, remedy="end it in .svg, .pdf or .png")
     if figure is not None:
         refuse_inside_release(figure)
-    reports, private = [], {run: is_private(run) for run in runs}
+    reports, private = [], {run: privacy_of(run) for run in runs}
     for run in runs:
         reports.append(attacked(run))
         confidential = RunDirectory(run).confidential
@@ -52,7 +53,7 @@ def attack(runs: Sequence[Path], figure: Path | None, as_json: bool) -> None:
         every = zip(runs, reports, strict=True)
         click.echo(json.dumps([row for run, r in every for row in marked_rows([asdict(r)], private[run])]))
         return
-    warn(all(private.values()))
+    warn(weakest(private.values()))
     console().print(records_table("Records recovered from the published tables (confidential)",
                                   [line for r in reports for line in _lines(r)]))  # fmt: skip
     for run in runs:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
+from das.errors import UserError
+
+#: Stands above errors wherever they are printed.
+CONFIDENTIAL = "confidential: these errors tell of the true counts. Do not publish them, or keep them in a log."
 #: Columns of output that goes to no terminal.
 WIDE = 160
 
@@ -16,6 +21,19 @@ def console() -> Console:
     """Standard output: as wide as the terminal, or wide enough for any table where it is a file or a pipe."""
     plain = Console()
     return plain if plain.is_terminal else Console(width=WIDE)
+
+
+def shows_errors(asked: bool, *, quiet: bool, as_json: bool) -> bool:
+    """Whether a run prints errors when it ends: to somebody who looks, or who asked for it with ``--show-errors``. What goes
+    to a file, to a pipe or into the log of a job is kept, and read by others; so there they stay in ``confidential/``.
+
+    Raises:
+        UserError: they are asked for where they are never printed.
+    """
+    if asked and (quiet or as_json):
+        raise UserError("errors are confidential, and not printed with --quiet or --json", where="--show-errors",
+                        remedy="leave one of them out; `das evaluate RUN` prints errors of a finished run")  # fmt: skip
+    return asked or (not quiet and not as_json and sys.stdout is not None and sys.stdout.isatty())
 
 
 def records_table(title: str, rows: Sequence[Mapping[str, Any]]) -> Table:

@@ -10,7 +10,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from das.cli.options import PATH, guarded, json_option, quiet_option
+from das.cli.options import OUT, PATH, guarded, json_option, quiet_option
 from das.engine.display import Live
 from das.engine.progress import Progress
 from das.errors import UserError
@@ -35,7 +35,7 @@ def data() -> None:
 
 @data.command()
 @click.argument("what", type=click.Choice(["2010", "1940", "nation", "detailed", "dhc"]))
-@click.option("--out", type=PATH, required=True, help="Folder to write to; states of a nation that are there are kept.")
+@click.option("--out", type=OUT, required=True, help="Folder to write to; states of a nation that are there are kept.")
 @click.option("--seed", type=int, required=True, help="The same seed gives the same files.")
 @click.option("--states", help="How many states; of the nation and of detailed groups which, as RI,TX, of these PR and all, too.  "
               "[default: 3, all of the nation, and AZ,RI,PR]")  # fmt: skip
@@ -65,7 +65,8 @@ def simulate(what: str, out: Path, seed: int, as_json: bool, quiet: bool, **give
     """Write a simulated extract in the true format of 2010 (P.L. 94-171) or 1940 (EXT1940USCB), or a NATION of 51 states in
     that of 2020, with its 8.1 million blocks and the public totals of states and counties; or folders of parameters and of records for
     DETAILED groups, as `das detailed` takes them; or persons, households and units for the demographic file (DHC), linked, with the exact
-    counts of the redistricting files that are given: as confidential as these."""
+    counts of the redistricting files that are given: as confidential as these,
+    so only you can read them."""
     said = click.get_current_context().get_parameter_source
     for name, takers in _TAKE.items():
         if what not in takers and said(name) is ParameterSource.COMMANDLINE:
@@ -120,7 +121,7 @@ def list_(as_json: bool) -> None:
 
 @data.command("fetch")
 @click.argument("names", nargs=-1, required=True)
-@click.option("--out", type=PATH, required=True, help="Folder to write to; files already there are kept.")
+@click.option("--out", type=OUT, required=True, help="Folder to write to; files already there are kept.")
 @json_option
 @quiet_option
 @guarded

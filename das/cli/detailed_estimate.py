@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from das.cli.options import PATH, guarded, json_option, warn
+from das.cli.options import OUT, PATH, guarded, json_option, warn
 from das.files.run.run_directory import release_of
 from das.model.not_private import marked
 from das.release.group_estimates import estimate as estimated
@@ -16,7 +16,7 @@ from das.release.groups import open_groups
 
 @click.command()
 @click.argument("release", type=PATH)
-@click.option("--out", type=PATH, required=True, help="Folder of the estimates; estimates that are there are replaced.")
+@click.option("--out", type=OUT, required=True, help="Folder of the estimates; estimates that are there are replaced.")
 @click.option("--integers", is_flag=True, help="Whole numbers of 0 or more that add up, too: the column COUNT.")
 @click.option("--csv", is_flag=True, help="Each part as CSV, too.")
 @json_option

@@ -10,14 +10,23 @@ import click
 
 from das.cli.console import console
 from das.cli.interruption import of_engine, optional, resumable
-from das.cli.options import PATH, engine_options, exact_delta, guarded, json_option, run_options, warn
+from das.cli.options import (
+    PATH,
+    chosen_engine,
+    engine_options,
+    exact_delta,
+    guarded,
+    json_option,
+    run_options,
+    say_notes,
+    warn,
+)
 from das.engine.choice import EngineChoice
 from das.engine.display import Live
 from das.errors import UserError
 from das.jobs.groups import run_groups
 from das.model.adaptive import PRODUCTS
 from das.model.not_private import CELL, COLUMN, marked
-from das.release.group_page import NAME
 from das.release.group_tables import TABLES
 from das.spec.detailed import DELTA, DetailedSpec
 from das.spec.parts import Run
@@ -57,6 +66,7 @@ def check(parameters: Path, data: Path, product: str, totals: Path | None, as_js
         click.echo(json.dumps(out))
         return
     screen = console()
+    screen.print("confidential: counts of records are for their curator alone", style="bold", highlight=False)
     left = f" ({read.left_out[0]:,} more in states of no run are left out)" if read.left_out[0] else ""
     screen.print(f"{records:,} records of {product}{left}, {len(read.regions.block):,} blocks, "
                  f"{len(read.parameters.iterations.tabulated):,} iterations", highlight=False)  # fmt: skip
@@ -76,7 +86,7 @@ def check(parameters: Path, data: Path, product: str, totals: Path | None, as_js
 @click.option(
     "--delta", metavar="D", default="1e-10", show_default=True, help="The privacy statement says epsilon at this delta."
 )
-@click.option("--resume", is_flag=True, help="Go on with an interrupted run in --out.")
+@click.option("--resume", is_flag=True, help="Go on with an interrupted run in --out; refused where there is none.")
 @click.option("--accept-spent", is_flag=True,
               help="With --resume: draw a second time what cannot be drawn again as it was, and state both spendings.")  # fmt: skip
 @engine_options
@@ -108,7 +118,7 @@ def run(
         raise UserError("--accept-spent goes with --resume, and --resume with --out", where="das detailed run")
     spec = Run(name=name or product, seed=seed)
     out = out or Path("runs") / f"{product}-{datetime.now():%Y%m%d-%H%M%S}"
-    choice, at = EngineChoice(engine, workers, scheduler, tls, wait, size), exact_delta(delta)
+    choice, at = chosen_engine(EngineChoice(engine, workers, scheduler, tls, wait, size)), exact_delta(delta)
     again = ["das", "detailed", "run", parameters, data, "--product", product, "--out", out, *optional("--totals", totals),
              *optional("--name", name), *optional("--seed", seed), *(["--delta", delta] if at != DELTA else []),
              *(["--workers", workers] if workers > 1 else []), *of_engine(choice)]  # fmt: skip
@@ -117,6 +127,7 @@ def run(
                              engine=choice, progress=progress, resume=resume, accept_spent=accept_spent)  # fmt: skip
     if outcome.was_finished:
         click.echo(f"das: note: {out} is finished: there is nothing to resume, and nothing was changed", err=True)
+    say_notes(outcome.notes)
     release, private = outcome.directory.release, outcome.spec.run.private
     if as_json:
         said = {
@@ -136,4 +147,5 @@ def run(
     may = "safe to publish under the guarantee in privacy.json" if private else f"{COLUMN}: {CELL}"
     click.echo(f"  release  {release}   ({may})")
     click.echo(f"  tables   {release / TABLES}")
-    click.echo(f"  report   {release / NAME}")
+    if outcome.directory.page.is_file():
+        click.echo(f"  report   {outcome.directory.page}")

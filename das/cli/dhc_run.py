@@ -8,14 +8,13 @@ from pathlib import Path
 
 import click
 
-from das.cli.console import console, records_table
-from das.cli.options import warn
+from das.cli.console import CONFIDENTIAL, console, records_table
+from das.cli.options import say_notes, warn
 from das.engine.choice import LOCAL, EngineChoice
 from das.engine.display import Live
 from das.errors import UserError
 from das.jobs.dhc import DhcOutcome, estimate_dhc_from, run_dhc
-from das.model.not_private import CELL, COLUMN, marked
-from das.release.dhc_page import NAME
+from das.model.not_private import CELL, COLUMN, WITHOUT, marked
 from das.spec import DhcSpec
 
 
@@ -29,6 +28,7 @@ def run(
     resume: bool,
     accept_spent: bool,
     quiet: bool,
+    show_errors: bool,
     as_json: bool,
 ) -> None:
     """``das run``."""
@@ -41,7 +41,7 @@ def run(
         )
     if outcome.was_finished:
         click.echo(f"das: note: {out} is finished: there is nothing to resume, and nothing was changed", err=True)
-    _say(outcome, as_json)
+    _say(outcome, as_json, show_errors)
 
 
 def estimate(release: Path, out: Path, changes: Sequence[str], *, workers: int, quiet: bool, as_json: bool) -> None:
@@ -54,27 +54,31 @@ def estimate(release: Path, out: Path, changes: Sequence[str], *, workers: int, 
     _say(outcome, as_json)
 
 
-def _say(outcome: DhcOutcome, as_json: bool) -> None:
+def _say(outcome: DhcOutcome, as_json: bool, show_errors: bool = False) -> None:
     directory, private = outcome.directory, outcome.spec.run.private
+    say_notes(outcome.notes)
     if as_json:
         said = {"out": str(directory.root), "release": str(directory.release), "seconds": round(outcome.seconds, 3),
-                "was_finished": outcome.was_finished}  # fmt: skip
+                "was_finished": outcome.was_finished, "cost": list(outcome.cost)}  # fmt: skip
         click.echo(json.dumps(marked(said, private)))
         return
     warn(private)
     screen = console()
-    if outcome.beside:
+    if outcome.beside and show_errors:
         rows = [
             {"level": b.level, "units": b.n, "lines": b.lines, "our error / its": f"{b.ratio:.2f}"}
             for b in outcome.beside
         ]
-        screen.print(
-            records_table("Mean absolute errors beside those of the Bureau's run, medians (confidential)", rows)
-        )
+        screen.print(CONFIDENTIAL, style="bold", highlight=False)
+        screen.print(records_table("Mean absolute errors beside those of the Bureau's run, medians", rows))
     screen.print("written before:" if outcome.was_finished else f"written in {outcome.seconds:.1f} s:", highlight=False)
     may = "safe to publish under the guarantee in privacy.json" if private else f"{COLUMN}: {CELL}"
     click.echo(f"  release  {directory.release}   ({may})")
-    if outcome.spec.output.report:
-        click.echo(f"  page     {directory.release / NAME}")
-        if directory.report.is_file():
-            click.echo(f"  report   {directory.report}   (confidential: the errors)")
+    if directory.page.is_file():
+        click.echo(f"  page     {directory.page}")
+    if directory.report.is_file():
+        click.echo(f"  report   {directory.report}   (confidential: the errors)")
+    if outcome.cost:
+        screen.print(f"what a change costs{'' if private else f' ({WITHOUT})'}:", highlight=False)
+    for sentence in outcome.cost:
+        screen.print(f"  {sentence}", highlight=False, markup=False)

@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import signal
+import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from das.engine.choice import LOCAL, SIZE, EngineChoice
 from das.engine.tasks import HandedOver
 from das.errors import ReleaseError, UserError
+from das.files.provenance import privacy_of
 from das.files.run.board import Board
 from das.files.run.ledger import LedgerFile
-from das.files.run.run_directory import RunDirectory, is_private
+from das.files.run.run_directory import RunDirectory
 
 
 class Terminated(BaseException):
     """SIGTERM has arrived."""
 
 
+#: Seconds until a signal that was dropped comes again.
+_LATER = 0.02
 #: What is said, and the exit code: 128 and the number of the signal, as shells have it.
 STOPPED = {KeyboardInterrupt: ("interrupted", 130), Terminated: ("terminated", 143)}
 
@@ -28,20 +35,47 @@ STOPPED = {KeyboardInterrupt: ("interrupted", 130), Terminated: ("terminated", 1
 @contextmanager
 def terminable() -> Iterator[None]:
     """SIGTERM raises :class:`Terminated` within, and is what it was after; where a program has its own way with it,
-    it keeps it."""
+    it keeps it. Neither SIGTERM nor Ctrl-C is lost where Python drops what is raised, as in a finalizer; nor where a library swallows it,
+    as when it is imported, and fails a little later for what was cut short."""
     ours = threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
     if not ours:
         yield
         return
-    signal.signal(signal.SIGTERM, _terminate)
+    came: list[BaseException] = []
+    hook, before = sys.unraisablehook, signal.getsignal(signal.SIGINT)
+    sys.unraisablehook = partial(_dropped, hook)
+    signal.signal(signal.SIGTERM, partial(_raise, Terminated, came))
+    if before is signal.default_int_handler:
+        signal.signal(signal.SIGINT, partial(_raise, KeyboardInterrupt, came))
     try:
         yield
+    except Exception as error:
+        if not came:
+            raise
+        for note in getattr(error, "__notes__", ()):
+            came[0].add_note(note)
+        raise came[0] from error
     finally:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        if before is signal.default_int_handler:
+            signal.signal(signal.SIGINT, before)
+        sys.unraisablehook = hook
 
 
-def _terminate(*_: object) -> None:
-    raise Terminated
+def _raise(stop: type[BaseException], came: list[BaseException], *_: object) -> None:
+    came.append(stop())
+    raise came[-1]
+
+
+def _dropped(otherwise: Callable[[Any], object], what: Any) -> None:
+    """What was raised in a finalizer, and dropped: a signal comes again, a little later; of anything else Python says so."""
+    number = {KeyboardInterrupt: signal.SIGINT, Terminated: signal.SIGTERM}.get(what.exc_type)
+    if number is None:
+        otherwise(what)
+        return
+    again = threading.Timer(_LATER, os.kill, (os.getpid(), number))
+    again.daemon = True
+    again.start()
 
 
 def repeated(name: str, values: Sequence[object]) -> list[object]:
@@ -107,7 +141,7 @@ def _how_to_resume(directory: RunDirectory, command: Sequence[object]) -> str:
     missing = [a for a in entries.last().values() if a.events and not entries.whole(a.stage)]
     if not missing:
         return f"what was measured is kept; to go on: {again}"
-    if all(a.key for a in missing) and (directory.noise_key.exists() or not is_private(directory.root)):
+    if all(a.key for a in missing) and (directory.noise_key.exists() or privacy_of(directory.root) is False):
         return f"what was measured is kept, and what was being drawn is drawn again, the same: it costs nothing; to go on: {again}"
     return (
         f"what was being drawn is spent ({', '.join(f'{a.universe} at {a.level}' for a in missing)}); to go on, and measure it "

@@ -29,7 +29,7 @@ from das.release.replicated import COUNT_RULES, ENOUGH, ENOUGH_FOR_COUNTS, PAGE
 @click.option("--coverage", type=click.FloatRange(0, 1, min_open=True, max_open=True), default=COVERAGE, show_default=True,
               help="How often an interval holds the true count.")  # fmt: skip
 @click.option("--rule", type=click.Choice(COUNT_RULES), default="ct", show_default=True,
-              help="How replicates become an interval; ct is the Bureau's, pratt holds by true value as well.")  # fmt: skip
+              help="How replicates become an interval; ct is the Bureau's, pratt holds small counts nearly as often by true value.")  # fmt: skip
 @click.option("--table", "tables", multiple=True, metavar="NAME", help="Of this table alone, such as P1; repeatable.")
 @click.option(
     "--level", "levels", multiple=True, metavar="NAME", help="Of this level alone, such as Tract; repeatable."
@@ -41,7 +41,7 @@ from das.release.replicated import COUNT_RULES, ENOUGH, ENOUGH_FOR_COUNTS, PAGE
 )
 @click.option("--seed", type=click.IntRange(0), show_default=str(SEED),
               help="Of the replicates' noise. It is public, and no secret of the release.")  # fmt: skip
-@click.option("--resume", is_flag=True, help="Go on with what was interrupted.")
+@click.option("--resume", is_flag=True, help="Go on with what was interrupted; refused where nothing was.")
 @run_options
 @json_option
 @guarded

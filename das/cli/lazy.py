@@ -1,7 +1,10 @@
-"""A group whose commands are imported when they are called: `das --help` loads click, and nothing else."""
+"""A group whose commands are imported when they are called: `das --help` loads click, and nothing else.
+
+What ends it before a command has begun, while its module is imported, ends as in a command (:func:`das.cli.options.guarded`)."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
@@ -22,6 +25,44 @@ def _bounded() -> Iterator[None]:
         raise
 
 
+def out_of_memory(error: BaseException) -> bool:
+    """Whether it comes of too little memory: it says so, or what it came from does, or not even a little is to be had. Libraries
+    that are imported with too little end in errors of any kind."""
+    known: BaseException | None = error
+    while known is not None:
+        if (
+            isinstance(known, MemoryError)
+            or "annot allocate memory" in str(known)
+            or "failed to map segment" in str(known)
+        ):
+            return True
+        known = known.__cause__ or known.__context__
+    try:
+        bytearray(_LITTLE)
+    except MemoryError:
+        return True
+    return False
+
+
+_LITTLE = 1 << 25
+MEMORY = ("there is not enough memory for this\n  what to do: use fewer workers, end other programs, raise the limit "
+          "(ulimit -v), or take a machine with more")  # fmt: skip
+
+
+@contextmanager
+def _ended() -> Iterator[None]:
+    try:
+        yield
+    except KeyboardInterrupt:
+        click.echo("das: interrupted", err=True)
+        sys.exit(130)
+    except (MemoryError, ImportError) as error:
+        if not out_of_memory(error):
+            raise
+        click.echo(f"das: {MEMORY}", err=True)
+        sys.exit(2)
+
+
 class LazyGroup(click.Group):
     """``late`` has, by the name of each command, the module that defines it and the line that the group's help shows
     of it. Click's documentation calls this pattern lazy loading of subcommands."""
@@ -31,11 +72,11 @@ class LazyGroup(click.Group):
         self.late = late
 
     def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
-        with _bounded():
+        with _bounded(), _ended():
             return super().make_context(*args, **kwargs)
 
     def invoke(self, ctx: click.Context) -> Any:
-        with _bounded():
+        with _bounded(), _ended():
             return super().invoke(ctx)
 
     def list_commands(self, ctx: click.Context) -> list[str]:

@@ -8,7 +8,7 @@ from typing import cast
 
 import click
 
-from das.cli.options import PATH, guarded, json_option, warn
+from das.cli.options import OUT, PATH, guarded, json_option, warn
 from das.files.run.run_directory import RunDirectory
 from das.jobs import mapping
 from das.model.not_private import marked
@@ -25,7 +25,7 @@ from das.model.not_private import marked
 @click.option("--universe", default="persons", show_default=True, help="Such as housing.")
 @click.option("--key", help="The column of the boundaries that holds GEOIDs. Default: the one that does.")
 @click.option(
-    "--out", type=PATH, help="A name in .html, .svg or .png. Default: map-<level>.html, errors in confidential/."
+    "--out", type=OUT, help="A name in .html, .svg or .png. Default: map-<level>.html, errors in confidential/."
 )
 @json_option
 @guarded

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+from itertools import chain
 from pathlib import Path
 
 import click
@@ -12,8 +14,10 @@ from das.accounting.document import ForeignLine
 from das.cli.console import console, records_table
 from das.cli.options import PATH, guarded, json_option, warn
 from das.errors import UserError
+from das.files import csv_text
 from das.files.measurements import frame as nmf_frame
-from das.files.run.run_directory import is_private, release_of
+from das.files.provenance import privacy_of
+from das.files.run.run_directory import release_of
 from das.model.not_private import marked, marked_rows
 from das.reading import read_nmf
 from das.release.dhc import is_dhc_release
@@ -34,7 +38,7 @@ def summary(path: Path, as_json: bool) -> None:
     """Levels and queries, with units, answers, variance and the spread of the values. PATH is a run, a release,
     or a folder in the Bureau's layout."""
     _refuse_others(path)
-    rows, private = nmf_frame.summary(path), is_private(path)
+    rows, private = nmf_frame.summary(path), privacy_of(path)
     if as_json:
         click.echo(json.dumps(marked_rows(rows, private)))
     else:
@@ -54,8 +58,13 @@ def show(path: Path, level: str, query: str | None, geocode: tuple[str, ...], co
     """Rows as CSV, one for each answer, with codes and labels. Those of a seeded run have a column more, which says so."""
     _refuse_others(path)
     frame = read_nmf(path, level, query, geocode or None, kind="Constraint" if constraints else "DPQuery")
-    text = frame.to_json(orient="records", force_ascii=False) + "\n" if as_json else frame.to_csv(index=False)
-    click.echo(text, nl=False)
+    if as_json:
+        click.echo(frame.to_json(orient="records", force_ascii=False))
+        return
+    out = io.StringIO()
+    cells = frame.astype(object).where(frame.notna(), None).itertuples(index=False, name=None)
+    csv_text.write_rows(out, chain([tuple(frame.columns)], cells))
+    click.echo(out.getvalue(), nl=False)
 
 
 @nmf.command()
@@ -65,7 +74,7 @@ def show(path: Path, level: str, query: str | None, geocode: tuple[str, ...], co
 def verify(release: Path, as_json: bool) -> None:
     """Check the files of a release against its ledger, draw by draw. Of measurements that another publisher drew,
     against what was read off them. `das account verify` checks the whole privacy statement, this included."""
-    lines, private = check_files(release_of(release)), is_private(release)
+    lines, private = check_files(release_of(release)), privacy_of(release)
     if as_json:
         click.echo(json.dumps(marked({"agree": True, "ledger": [plain(d) for d in lines]}, private)))
         return

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -14,7 +13,6 @@ import click
 from das.cli.console import console, records_table
 from das.cli.options import exact_option, warn_of
 from das.design.goal import Objective
-from das.design.optimise import Certified
 from das.engine import Progress
 from das.engine.display import Live
 from das.errors import UserError
@@ -71,7 +69,7 @@ def show_optimum(spec: RunSpec, universe: Planned, asked: Asked, as_toml: bool, 
     if rho is not None and rho <= 0:
         raise UserError(f"a rho of {rho}", where="--rho", remedy="give a positive one")
     with Live(quiet=as_json or as_toml) as shown:
-        found = optimising.optimum(universe, goal, _ground(spec, universe.name, asked, shown), rho, _telling(shown))
+        found = optimising.optimum(universe, goal, _ground(spec, universe.name, asked, shown), rho, shown)
     if as_toml:
         click.echo(_toml(spec, universe.name, found, asked.targets.name), nl=False)
     elif as_json:
@@ -94,16 +92,6 @@ def _ground(spec: RunSpec, universe: str, asked: Asked, shown: Progress) -> Grou
     if asked.like is not None:
         return optimising.of_release(spec, universe, open_release(release_of(asked.like)))
     return optimising.of_data(spec, universe, asked.data, shown)
-
-
-def _telling(shown: Progress) -> Callable[[Certified], None]:
-    shown.stage("search", None)
-
-    def told(found: Certified) -> None:
-        del found
-        shown.advance(1)
-
-    return told
 
 
 # --- what is shown --------------------------------------------------------------------------------------------

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import errno
+import re
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from fractions import Fraction
 from functools import wraps
 from pathlib import Path
@@ -15,28 +16,49 @@ import click
 
 import das
 from das.cli.interruption import STOPPED, Terminated, terminable
-from das.engine.choice import ENGINES, LOCAL, SIZE, TLS
+from das.cli.lazy import MEMORY, out_of_memory
+from das.engine.choice import ENGINES, LOCAL, SIZE, TLS, EngineChoice
 from das.errors import LONGEST, DasError, UserError, bounded
 from das.files import packaged
+from das.files.run.run_directory import refuse_inside_release
+from das.model import core_dumps
 from das.model.exact import exact
-from das.model.not_private import PLANNED, WARNING
+from das.model.not_private import PLANNED, UNKNOWN, UNSTATED, WARNING, Private
 from das.spec import DhcSpec, RunSpec, is_dhc, parse_dhc
 
 
 class _Path(click.Path):
-    """A path that can be written down: what a run says of itself is UTF-8."""
+    """A path that can be written down: what a run says of itself is UTF-8. And one of this machine: ``run:1`` is, though the
+    libraries below would take it for an address, which no absolute path is; ``s3://...`` is not."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        found = super().convert(value, param, ctx)
+        if _ADDRESS.match(str(value)):
+            self.fail(f"{str(value)!r} is the address of a store, and a path of this machine is needed: das store pull fetches "
+                      "a release, and das run --store carries one", param, ctx)  # fmt: skip
+        found = Path(str(super().convert(value, param, ctx)))
         try:
             str(found).encode()
         except UnicodeEncodeError:
             self.fail(f"{str(found)!r} is no text in UTF-8: name it otherwise", param, ctx)
+        return Path.cwd() / found if ":" in "".join(found.parts[:1]) else found
+
+
+class _Out(_Path):
+    """Where something is written that is no part of a release, which its seal would then no longer fit."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        found = Path(super().convert(value, param, ctx))
+        try:
+            refuse_inside_release(found)
+        except UserError as error:
+            self.fail(str(error), param, ctx)
         return found
 
 
+_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 PATH = _Path(path_type=Path)
-#: What the system says of a path that the user can mend.
+OUT = _Out(path_type=Path)
+#: What the system says of a path, or of what there is too little of, that the user can mend.
 _PATHS = (
     errno.ENAMETOOLONG,
     errno.ENOENT,
@@ -46,6 +68,10 @@ _PATHS = (
     errno.EISDIR,
     errno.ELOOP,
     errno.EROFS,
+    errno.ENOSPC,
+    errno.EDQUOT,
+    errno.EFBIG,
+    errno.EMFILE,
 )
 
 
@@ -56,6 +82,7 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
     @wraps(command)
     def guarded(*args: Any, **kwargs: Any) -> None:
         try:
+            core_dumps.forbid()  # before a file is opened: a reader holds records before they are in a box
             with terminable():
                 command(*args, **kwargs)
         except DasError as error:
@@ -76,7 +103,10 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
             said = bounded(f"{error.filename or command.__name__}: {error.strerror or error}", LONGEST["what"])
             _say(said, error)
             sys.exit(2 if error.errno in _PATHS else 3)
-        except Exception:
+        except Exception as error:
+            if out_of_memory(error):
+                _say(MEMORY, error)
+                sys.exit(2)
             traceback.print_exc()
             click.echo("das: this should not have happened; please report it with the lines above", err=True)
             sys.exit(3)
@@ -84,15 +114,23 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
     return guarded
 
 
-def warn(private: bool, warning: str = WARNING) -> None:
-    """What is printed of a seeded run begins so."""
-    if not private:
+def warn(private: Private, warning: str = WARNING) -> None:
+    """What is printed of a seeded run begins so; of noise from elsewhere a line on stderr says that nobody knows."""
+    if private == UNKNOWN:
+        click.echo(f"das: note: {UNSTATED}", err=True)
+    elif not private:
         click.secho(warning, fg="red", bold=True)
 
 
 def warn_of(spec: RunSpec) -> None:
     """The same of a configuration."""
     warn(spec.run.private, PLANNED)
+
+
+def say_notes(notes: Iterable[str]) -> None:
+    """What somebody should know of a command that did its work: a line each on stderr."""
+    for note in notes:
+        click.echo(f"das: note: {note}", err=True)
 
 
 def _say(what: str, error: BaseException) -> None:
@@ -140,6 +178,14 @@ def engine_options(function: Callable[..., None]) -> Callable[..., None]:
                         help="Who does the work: processes of this machine, a cluster of Dask, or jobs that call `das task`.")(function)  # fmt: skip
 
 
+def chosen_engine(choice: EngineChoice) -> EngineChoice:
+    """The same, with what its user must know said on stderr."""
+    if choice.open_to_users:
+        click.echo("das: note: a scheduler at tcp:// obeys every user of this machine, who could run code where the truth is: "
+                   "use tcp:// where nobody else can log in, and tls:// elsewhere", err=True)  # fmt: skip
+    return choice
+
+
 def store_options(function: Callable[..., None]) -> Callable[..., None]:
     """Where the files of a run are carried."""
     return click.option("--store", metavar="URL",
@@ -161,5 +207,7 @@ confidential_store_option = click.option("--confidential-store", metavar="URL",
                                          help="Carry what is confidential there: a place of its own.")  # fmt: skip
 set_option = click.option("--set", "changes", multiple=True, metavar="KEY=VALUE",
                           help="Change a key of the configuration, such as budget.rho=1/2.")  # fmt: skip
+show_errors_option = click.option("--show-errors", is_flag=True,
+                                  help="Print the errors, which are confidential, also where the output is no terminal.")  # fmt: skip
 quiet_option = click.option("--quiet", is_flag=True, help="No progress display.")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")

@@ -17,10 +17,11 @@ from das.cli.options import PATH, guarded, json_option, load, warn
 from das.errors import InputError, UserError
 from das.files import packaged
 from das.files.atomic import write_json
-from das.files.run.run_directory import RunDirectory, create_private, is_private
+from das.files.provenance import privacy_of
+from das.files.run.run_directory import RunDirectory, create_private
 from das.model.budget import Neighbours, Plan
 from das.model.exact import exact
-from das.model.not_private import PLANNED, WARNING, marked, marked_rows
+from das.model.not_private import PLANNED, WARNING, Private, marked, marked_rows
 from das.model.spelling import product
 from das.release.post import open_release
 from das.risk import exposure
@@ -126,7 +127,7 @@ def report(path: Path, public: bool, priors: Sequence[Fraction], queries: Sequen
     """The risk of a run's unique persons (confidential), or what its plan alone says (a configuration, or --public)."""
     levels = [float(p) for p in priors]
     if path.is_dir() and not public:
-        rows, private = _of_run(path, levels, queries), is_private(path)
+        rows, private = _of_run(path, levels, queries), privacy_of(path)
         directory = RunDirectory(path)
         create_private(directory.confidential)
         target = directory.confidential / "risk" / "uniques.json"
@@ -274,7 +275,7 @@ def _many(rho: Sequence[Fraction], epsilon: Sequence[Fraction]) -> dict[str, Any
 
 
 def _print(
-    title: str, rows: Sequence[Mapping[str, Any]], as_json: bool, private: bool = True, warning: str = WARNING
+    title: str, rows: Sequence[Mapping[str, Any]], as_json: bool, private: Private = True, warning: str = WARNING
 ) -> None:
     if as_json:
         click.echo(json.dumps(marked_rows(rows, private)))

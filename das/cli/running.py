@@ -17,16 +17,19 @@ from das.accounting.codec import plain
 from das.accounting.document import Promises
 from das.accounting.statement import promises
 from das.cli import idle
-from das.cli.console import console
+from das.cli.console import CONFIDENTIAL, console, shows_errors
 from das.cli.interruption import of_engine, optional, repeated, resumable
 from das.cli.options import (
     PATH,
+    chosen_engine,
     config_argument,
     engine_options,
     guarded,
     json_option,
     load_any,
     run_options,
+    say_notes,
+    show_errors_option,
     store_options,
     warn,
     warn_of,
@@ -37,9 +40,9 @@ from das.engine.choice import EngineChoice
 from das.engine.display import Live
 from das.errors import UserError
 from das.evaluate import headline
-from das.files.run.run_directory import is_private, read_json, release_of
+from das.files.run.run_directory import read_json, release_of
 from das.model.budget import Neighbours, Plan
-from das.model.not_private import CELL, COLUMN, PLANNED, marked
+from das.model.not_private import CELL, COLUMN, PLANNED, Private, marked
 from das.release import estimating as from_release
 from das.release.dhc import is_dhc_release
 from das.release.estimating import AFTERWARDS, Outcome
@@ -53,13 +56,14 @@ from das.stages import Stages
 @config_argument
 @click.option("--out", type=PATH, help="Folder of the run (new or empty). Default: runs/<name>-<time>.")
 @click.option("--data", "paths", type=PATH, multiple=True, help="A file or folder; replaces data.path.")
-@click.option("--resume", is_flag=True, help="Go on with an interrupted run in --out.")
+@click.option("--resume", is_flag=True, help="Go on with an interrupted run in --out; refused where there is none.")
 @click.option("--accept-spent", is_flag=True,
               help="With --resume: draw a second time what cannot be drawn again as it was, and state both spendings.")  # fmt: skip
 @click.option("--ignore-memory", is_flag=True, help="Run even if this machine seems to have too little memory for it.")
 @engine_options
 @store_options
 @run_options
+@show_errors_option
 @json_option
 @guarded
 def run(
@@ -79,13 +83,17 @@ def run(
     confidential_store: str | None,
     workers: int,
     quiet: bool,
+    show_errors: bool,
     as_json: bool,
 ) -> None:
-    """Run the whole pipeline: of redistricting counts, of the demographic file, or of records of your own."""
+    """Run the whole pipeline: of redistricting counts, of the demographic file, or of records of your own.
+
+    Its errors tell of the true counts. They are in confidential/, and printed only to a terminal, or with --show-errors."""
+    show_errors = shows_errors(show_errors, quiet=quiet, as_json=as_json)
     spec = load_any(config, changes)
     if (accept_spent and not resume) or (resume and out is None):
         raise UserError("--accept-spent goes with --resume, and --resume with --out", where="das run")
-    choice = EngineChoice(engine, workers, scheduler, tls, wait, size)
+    choice = chosen_engine(EngineChoice(engine, workers, scheduler, tls, wait, size))
     out = out or Path("runs") / f"{_file_name(spec.run.name)}-{datetime.now():%Y%m%d-%H%M%S}"
     again = ["das", "run", config, *repeated("--set", changes), "--out", out, *repeated("--data", paths),
              *(["--workers", workers] if workers > 1 else []), *of_engine(choice),
@@ -95,7 +103,7 @@ def run(
 
         with resumable(out, again):
             dhc_run.run(spec, out, paths, choice, (store, confidential_store), resume=resume, accept_spent=accept_spent, quiet=quiet,
-                        as_json=as_json)  # fmt: skip
+                        show_errors=show_errors, as_json=as_json)  # fmt: skip
         return
     with resumable(out, again), Live(quiet) as progress:
         outcome = pipeline.run(
@@ -112,21 +120,24 @@ def run(
         )
     if outcome.was_finished:
         click.echo(f"das: note: {out} is finished: there is nothing to resume, and nothing was changed", err=True)
+    say_notes(outcome.notes)
     if as_json:
-        found = [vars(h) for h in headline(outcome.rows[spec.persons.name])]
         pages = {"report": outcome.directory.report, "page": outcome.directory.page}
-        written = {name: str(path) if spec.output.report else None for name, path in pages.items()}
+        written = {name: str(path) if path.is_file() else None for name, path in pages.items()}
         more = {
             **written,
             "was_finished": outcome.was_finished,
-            "headline": found,
             "worse_than_measured": _worse(outcome),
         }
         click.echo(json.dumps(marked(_summary(outcome) | more, spec.run.private)))
         return
     screen = console()
     warn(spec.run.private)
-    screen.print(headline_table(headline(outcome.rows[spec.persons.name]), apart=spec.geography.spine == "optimized"))
+    if show_errors:
+        screen.print(CONFIDENTIAL, style="bold", highlight=False)
+        screen.print(
+            headline_table(headline(outcome.rows[spec.persons.name]), apart=spec.geography.spine == "optimized")
+        )
     _say_worse(outcome)
     _say_idle(spec, outcome)
     when = "before" if outcome.was_finished else f"in {outcome.seconds:.1f} s"
@@ -136,9 +147,12 @@ def run(
     for url, who in ((store, ""), (confidential_store, "   (confidential)")):
         if url is not None:
             click.echo(f"  store    {url}{who}")
-    if spec.output.report:
+    if outcome.directory.page.is_file():
         click.echo(f"  page     {outcome.directory.page}   (look up every place)")
+    if outcome.directory.report.is_file():
         click.echo(f"  report   {outcome.directory.report}   (confidential: the errors)")
+    if not show_errors:
+        click.echo(f"  errors   {outcome.directory.errors}   (confidential; `das evaluate` prints them)")
 
 
 def _sized(size: Size, with_data: bool) -> str:
@@ -211,7 +225,7 @@ def check(config: Path, changes: tuple[str, ...], paths: tuple[Path, ...], as_js
     click.echo(json.dumps(out, indent=2))
 
 
-def _planned(plans: Mapping[str, Plan], promise: Promises, private: bool) -> dict[str, Any]:
+def _planned(plans: Mapping[str, Plan], promise: Promises, private: Private) -> dict[str, Any]:
     """A plan as data: what it costs, and a line for each of its draws."""
     lines = [
         {"universe": u, "level": d.level, "query": d.query, d.mechanism.currency: str(d.cost),
@@ -275,9 +289,8 @@ def estimate(
         outcome = from_release.estimate_from(
             release_of(release), out, changes=changes, workers=workers, progress=progress
         )
-    private = is_private(release)
-    for note in outcome.notes:
-        click.echo(f"das: note: {note}", err=True)
+    private = outcome.private
+    say_notes(outcome.notes)
     if as_json:
         click.echo(
             json.dumps(
@@ -285,7 +298,7 @@ def estimate(
             )
         )
     else:
-        warn(private)
+        warn(private is not False)  # what is unknown is among the notes
         click.echo(f"written in {outcome.seconds:.1f} s: {outcome.directory.release}")
 
 

@@ -16,7 +16,7 @@ from das.evaluate import Headline
 from das.model.budget import Draw, Plan
 from das.model.error_rows import Comparison, DifferenceRow, TwoErrorsRow
 from das.model.mechanisms import MECHANISMS
-from das.model.not_private import WITHOUT
+from das.model.not_private import WITHOUT, Private
 from das.report.privacy import bound
 
 
@@ -82,7 +82,7 @@ def plan_table(
     name: str,
     plans: Mapping[str, Plan],
     promise: Promises,
-    private: bool,
+    private: Private,
 ) -> Group:
     tables: list[Any] = []
     for universe, plan in plans.items():
@@ -124,7 +124,7 @@ def bypassed(plan: Plan) -> list[str]:
             f"measured. {noise} times that above, by the levels whose shares a unit has: {each}"]  # fmt: skip
 
 
-def promises_of(said: Promises, private: bool) -> list[str]:
+def promises_of(said: Promises, private: Private) -> list[str]:
     """Each guarantee of a statement under the words that say who its neighbours are."""
     out = []
     for words, by in said.each:
@@ -132,7 +132,7 @@ def promises_of(said: Promises, private: bool) -> list[str]:
     return out
 
 
-def _promise(name: str, promise: Zcdp | Pure, private: bool) -> list[str]:
+def _promise(name: str, promise: Zcdp | Pure, private: Private) -> list[str]:
     void = "" if private else f"  ({WITHOUT})"
     if isinstance(promise, Pure):
         return [f"{name}: epsilon = {promise.cost}, delta = 0{void}"]
@@ -156,7 +156,7 @@ def _exactly(interval: Sequence[float]) -> str:
     return f"at most {bound(interval)}" + (f" and at least {low:.4f}" if low else "")
 
 
-def account_tables(name: str, account: OwnAccount, private: bool) -> Group:
+def account_tables(name: str, account: OwnAccount, private: Private) -> Group:
     """Epsilons, single changes, and where the budget goes."""
     currency = MECHANISMS[account.mechanism].currency
     head = f"{name}: {account.mechanism}, {account.neighbours} neighbours"
@@ -186,7 +186,7 @@ def account_tables(name: str, account: OwnAccount, private: bool) -> Group:
     return Group(*out)
 
 
-def options_table(title: str, options: Sequence[Mapping[str, Any]], currency: str, private: bool) -> Group:
+def options_table(title: str, options: Sequence[Mapping[str, Any]], currency: str, private: Private) -> Group:
     """Plans side by side: a column of margins for each plan and coverage, and below what each plan costs."""
     table = Table(title=title, title_justify="left")
     table.add_column("level", no_wrap=True)

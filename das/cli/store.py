@@ -8,7 +8,7 @@ import click
 
 from das.cli.options import PATH, confidential_store_option, guarded, quiet_option, warn
 from das.engine.display import Live
-from das.files.run.run_directory import is_private
+from das.files.provenance import privacy_of
 from das.jobs import storing
 
 
@@ -28,7 +28,7 @@ def push(run: Path, url: str, confidential_store: str | None, quiet: bool) -> No
     already stays. The seal, privacy.json, comes last: where it is, all is."""
     with Live(quiet) as progress:
         storing.push(run, url, confidential_store, progress)
-    warn(is_private(run))
+    warn(privacy_of(run))
     click.echo(f"carried: {url}")
 
 
@@ -42,5 +42,5 @@ def pull(url: str, folder: Path, quiet: bool) -> None:
     whole, or altered, leaves nothing."""
     with Live(quiet) as progress:
         storing.pull(url, folder, progress)
-    warn(is_private(folder))
+    warn(privacy_of(folder))
     click.echo(f"fetched, as sealed: {folder}")

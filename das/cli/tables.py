@@ -15,7 +15,7 @@ import click
 import numpy as np
 
 from das.cli.console import console, records_table
-from das.cli.options import PATH, guarded, json_option, warn
+from das.cli.options import OUT, PATH, guarded, json_option, warn
 from das.engine.display import Live
 from das.errors import UserError
 from das.files import atomic
@@ -53,7 +53,7 @@ from das.tables import Table
               help="The standard error of every column as it was measured, in columns of their own.")  # fmt: skip
 @click.option("--margins", is_flag=True,
               help="After each column the ends of its interval at 95 %: columns '... low' and '... high'.")  # fmt: skip
-@click.option("--out", type=PATH, help="A file. Default: standard output.")
+@click.option("--out", type=OUT, help="A file. Default: standard output.")
 @click.option("--quiet", is_flag=True, help="No progress display.")
 @json_option
 @guarded
@@ -95,7 +95,7 @@ def tables(
         parts = table_export.rows(release.folder, table, lowest, progress.advance)
         places = _places(release, at, areas, table, noise=noise)
         if margins and release.opened is not None:
-            read = partial(Intervals(release.opened, release.universe[table.name]).read, at, table.masks,
+            read = partial(Intervals(release.opened, release.universe[table.name]).ends, at, table.masks,
                            wanted=places.wanted(prefixes, called))  # fmt: skip
             parts = table_export.with_intervals(parts, table.columns, read)
         if areas is not None:
@@ -181,7 +181,9 @@ def _list(release: ReleasedTables, as_json: bool) -> None:
         return
     warn(release.private)
     if not rows:
-        click.echo("this release has no published tables: output.tables was false, or what made it was interrupted")
+        click.echo(
+            "this release has no published tables: the run has not ended (das status), or output.tables was false"
+        )
     else:
         console().print(records_table("Published tables", [r | {"levels": ", ".join(r["levels"])} for r in rows]))
 
@@ -198,6 +200,10 @@ def _suffix(out: Path | None) -> str | None:
 @contextmanager
 def _opened(out: Path | None) -> Iterator[IO[bytes]]:
     """Standard output, or a file that appears whole or not at all."""
+    if out is None and sys.stdout is None:
+        raise UserError(
+            "standard output is closed, and nothing else is named", where="das tables", remedy="name a file: --out"
+        )
     if out is None:
         try:
             yield sys.stdout.buffer

@@ -88,7 +88,8 @@ def status(run: Path, as_json: bool) -> None:
         return
     if not standings:
         click.echo(
-            f"{run}: no stage has begun that is done by tasks; a small run is done by one process, which shows how far it is"
+            f"{run}: has not ended, and no stage has begun that is done by tasks. A small run is done by one process, which shows "
+            "how far it is; if that was interrupted, `das run CONFIG --out DIR --resume` goes on"
         )
         return
     console().print(_table(standings))

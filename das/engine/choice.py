@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import stat
 from dataclasses import dataclass
 from ipaddress import ip_address
 from pathlib import Path
@@ -56,10 +57,12 @@ class EngineChoice:
             return
         self._check_address()
         if self.tls is not None:
-            for name in TLS:
-                if not (self.tls / name).is_file():
-                    raise UserError(f"there is no {name}", where=self.tls,
-                                    remedy=f"the folder --tls holds {', '.join(TLS)}: see docs/engines.md")  # fmt: skip
+            _check_certificates(self.tls)
+
+    @property
+    def open_to_users(self) -> bool:
+        """Whether every user of this machine can run code where the truth is: its scheduler asks nobody who they are."""
+        return self.name == DASK and self.tls is None
 
     def _check_address(self) -> None:
         """Whoever can speak to a scheduler can run code as its workers, who see the truth: so both sides show
@@ -87,6 +90,21 @@ class EngineChoice:
             raise UserError(
                 "certificates are for an address tls://", where="--tls", remedy="leave it out, or use tls://"
             )
+
+
+def _check_certificates(folder: Path) -> None:
+    """All are there, and the key is its owner's alone: who has it can run code where the truth is."""
+    for name in TLS:
+        if not (folder / name).is_file():
+            raise UserError(f"there is no {name}", where=folder,
+                            remedy=f"the folder --tls holds {', '.join(TLS)}: see docs/engines.md")  # fmt: skip
+    key = folder / TLS[-1]
+    if key.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
+        raise UserError(
+            "others can read this key, and who has it can run code where the truth is",
+            where=key,
+            remedy=f"chmod 600 {key}",
+        )
 
 
 def is_loopback(host: str) -> bool:

@@ -12,7 +12,9 @@ import multiprocessing
 import os
 import signal
 import sys
-from collections.abc import Mapping
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
 if sys.platform == "linux":
     from multiprocessing import forkserver
@@ -34,9 +36,24 @@ def ensure_running() -> None:
     before = dict(os.environ)
     os.environ |= ENVIRONMENT | {"PYTHONPATH": os.pathsep.join(os.path.abspath(path) for path in sys.path)}
     try:
-        forkserver.ensure_running()
+        with _deaf():
+            forkserver.ensure_running()
     finally:
         put(before)
+
+
+@contextmanager
+def _deaf() -> Iterator[None]:
+    """What is started within ignores Ctrl-C from its first instruction, for that is the parent's to answer. Left to itself, the server
+    would ignore it only after it has loaded all modules, and print where it stood."""
+    if threading.current_thread() is not threading.main_thread():  # no other thread may set what a signal does
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def end_with_it() -> None:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import json
 import re
-import resource
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -23,6 +22,7 @@ from typing import Any, Protocol
 
 import das.errors
 from das.errors import DasError, UserError
+from das.model import core_dumps
 
 #: How often a task is done again whose worker died.
 AGAIN = 3
@@ -126,7 +126,7 @@ class Fault:
 def outcome(work: Work, task: Task, confidential: bool = False) -> Answer | Fault:
     """In the process that performs a task: what came of it. An answer is as JSON has it, whatever the engine."""
     if confidential:
-        leave_no_core()
+        core_dumps.forbid()
     try:
         text = json.dumps(work(task), allow_nan=False)
         if len(text) > LARGEST:
@@ -143,12 +143,6 @@ def answer_of(task: Task, found: Answer | Fault) -> Answer:
     if isinstance(found, Fault):
         raise found.error(task)
     return found
-
-
-def leave_no_core() -> None:
-    """From here on this process leaves no core file: what it has had in its memory is in the core."""
-    _, hard = resource.getrlimit(resource.RLIMIT_CORE)
-    resource.setrlimit(resource.RLIMIT_CORE, (0, hard))
 
 
 def largest_first(tasks: Iterable[Task]) -> list[Task]:

@@ -21,12 +21,14 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from importlib import import_module
 from multiprocessing.connection import wait
+from types import FrameType
 from typing import Any, TypeVar
 
 from threadpoolctl import threadpool_limits
 
 from das.engine import server
 from das.errors import DasError, UserError
+from das.model import core_dumps
 
 if sys.platform == "linux":
     from multiprocessing.context import ForkServerContext as StartContext
@@ -40,6 +42,30 @@ Given = TypeVar("Given")
 _NAME = "worker of das"
 _TRIES = 20
 _REMEDY = 'in a script, put what you run under `if __name__ == "__main__":`'
+
+
+@contextmanager
+def _whole() -> Iterator[None]:
+    """A signal that arrives within is answered at the end. A process whose start was cut short is there, but nobody knows it to
+    end it; it would look for semaphores of a parent that is gone, and print a traceback. (To block signals is no way: a server that
+    is started within would have them blocked for good.)"""
+    if threading.current_thread() is not threading.main_thread():  # no other thread gets signals
+        yield
+        return
+    came: list[tuple[int, FrameType | None]] = []
+    before = {n: signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM)}
+    ours = {
+        n: handler for n, handler in before.items() if callable(handler)
+    }  # others are the system's to answer, at once
+    for n in ours:
+        signal.signal(n, lambda number, frame: came.append((number, frame)))
+    try:
+        yield
+    finally:
+        for n, handler in ours.items():
+            signal.signal(n, handler)
+        for number, frame in came[:1]:
+            ours[signal.Signals(number)](number, frame)
 
 
 class _Worker(StartProcess):
@@ -68,7 +94,8 @@ class _Worker(StartProcess):
             try:
                 if sys.platform == "linux":
                     server.ensure_running()
-                super().start()
+                with _whole():
+                    super().start()
                 break
             except (EOFError, ConnectionError):
                 if not left:
@@ -192,8 +219,9 @@ def load() -> None:
 
 
 def _begin(environment: Mapping[str, str]) -> None:
-    """In a worker: the parent's environment; one thread for each library; Ctrl-C is the parent's to answer; the end of the
-    parent, or of the server, is the end."""
+    """In a worker: no core dump, for its tasks can read the truth and the key; the parent's environment; one thread for each
+    library; Ctrl-C is the parent's to answer; the end of the parent, or of the server, is the end."""
+    core_dumps.forbid()
     server.end_with_it()
     server.put(environment)
     signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -122,7 +122,7 @@ def collapse(
     tree has found it (:attr:`Collapsed.leaves`).
 
     Raises:
-        InputError: the spine has one level, or the detailed query is not measured at the lowest.
+        InputError: the spine has one level, or the detailed query is not measured at the lowest, where units have siblings.
     """
     pool, progress, schema = pool or InProcess(), progress or Silent(), universe.schema
     first = 0 if to is None else spine.index(to) + 1
@@ -131,7 +131,10 @@ def collapse(
     modes = Modes.of(schema, [*everywhere.values(), *(q for by_name in queries.values() for q in by_name.values())])
     last, lowest = len(spine) - 1, spine.levels[-1]
     if told is None:
-        if len(spine) == 1 or all(q.answers < schema.cells for q in queries[lowest].values()):
+        alone = (
+            not queries[lowest] and _alone(bounds[lowest].joint, spine.parent[last]).all()
+        )  # its parents are measured for it
+        if len(spine) == 1 or not (alone or any(q.answers == schema.cells for q in queries[lowest].values())):
             raise InputError(f"full information needs the detailed query at {lowest!r}, and a level above it",
                              where=f"measurements of {universe.name}",
                              remedy="measure 'detailed' there, or use the method 'topdown'")  # fmt: skip
@@ -199,7 +202,7 @@ def _leaves(
     source: MeasurementSource, spine: Spine, modes: Modes, queries: Mapping[str, Query], bounds: LevelBounds
 ) -> Iterator[_Leaves]:
     level = spine.levels[-1]
-    for start, stop in spine.batches(level, sum(q.answers for q in queries.values())):
+    for start, stop in spine.batches(level, max(1, sum(q.answers for q in queries.values()))):
         yield _Leaves(source.part(level, start, stop), level, tuple(queries), modes, bounds.rows(start, stop),
                       start, stop, spine.parent[-1][start:stop])  # fmt: skip
 

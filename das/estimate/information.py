@@ -118,6 +118,12 @@ def support(modes: Modes, bounds: Bounds) -> NDArray[np.bool_]:
     return (bounds.upper[:, group] > 0) & possible[None, :]
 
 
+def inhabited(modes: Modes, bounds: Bounds) -> NDArray[np.bool_]:
+    """:func:`support`, and nothing where the total is known to be 0: a known sum of nobody leaves nobody in any cell."""
+    allowed = support(modes, bounds)
+    return allowed if bounds.total is None else allowed & (bounds.total[:, None] > 0)
+
+
 def own(
     source: MeasurementSource, level: str, modes: Modes, queries: Mapping[str, Query], bounds: Bounds,
     start: int, stop: int, below: Information | None = None,

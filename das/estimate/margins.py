@@ -20,6 +20,11 @@ What the plan alone says of a whole level, and of areas of many units, without r
 *Intervals.* The true count is a whole number :math:`t`. Rounding the estimate :math:`\hat t` changes nothing in
 :math:`|\hat t - t| < k + 1/2`, so :math:`\mathrm{round}(\hat t) \pm k` with :math:`k = \lceil z s - 1/2 \rceil` covers as
 :math:`\hat t \pm z s` does, or better.
+
+*What is public of the count.* It is somewhere from a to b (:mod:`das.model.count_range`). With P the nearest number in there,
+:math:`|P\hat t - t| \le |\hat t - t|`, as P brings no number farther from one in there. So :math:`P\hat t \pm k`, cut at a and b, holds t
+whenever :math:`\hat t \pm k` does; it is never empty, and a single number only where a = b or k = 0. Cutting :math:`\hat t \pm k` itself would
+leave nothing of an interval below zero.
 """
 
 from __future__ import annotations
@@ -30,7 +35,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from das.estimate.information import support
+from das.estimate.information import inhabited
 from das.estimate.least_squares import LEAST_VARIANCE
 from das.estimate.modes import Modes
 from das.model.level_bounds import LevelBounds
@@ -47,6 +52,8 @@ MOST = 512
 UNKNOWN = -1
 #: What is below this is rounding error, in eigenvalues relative to the largest and in coefficients of a column.
 _NONE = 1e-8
+#: The name of what is exact, which no query has.
+_EXACT = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +94,7 @@ class LevelMargins:
         units = stop - start
         held = {name: source.read(self.name, name, start, stop) for name in self.queries}
         modes = Modes.of(self.schema, [*self.queries.values(), *([self.exact] if self.exact else [])])
-        allowed = support(modes, self.bounds.rows(start, stop))
+        allowed = inhabited(modes, self.bounds.rows(start, stop))
         variance = np.array([np.maximum(m.variance, LEAST_VARIANCE) for m in held.values()]).reshape(-1, units).T
         _, first, pattern = np.unique(np.hstack([allowed, variance]), axis=0, return_index=True, return_inverse=True)
         value, error = np.full((units, len(columns)), np.nan), np.full((units, len(columns)), np.nan)
@@ -116,9 +123,9 @@ def weights(
 ) -> MarginWeights:  # fmt: skip
     """Of columns ``(columns, cells)``, from queries with their variances and one that is known exactly, of units that
     may hold the dense levels ``allowed``."""
-    if modes.d > MOST:
-        return _single(queries, columns)
     inside = np.repeat(allowed, columns.shape[1] // modes.d)[modes.place]
+    if modes.d > MOST:
+        return _single(queries, exact, columns, inside)
     c = (columns & inside)[:, modes.order].reshape(-1, modes.d, *modes.sizes).astype(float)
     nothing = np.zeros((len(modes.kinds), modes.d, modes.d))
     seen = sum((modes.query(q) for q, _ in queries.values()), nothing)
@@ -163,20 +170,29 @@ def _split(gram: Array, scale: Array) -> tuple[Array, Array]:
     return vector[:, none], vector[:, ~none]
 
 
-def _single(queries: Mapping[str, tuple[Query, float]], columns: NDArray[np.bool_]) -> MarginWeights:
-    """Each column as a sum of answers of the query that gives it the least variance."""
+def _single(
+    queries: Mapping[str, tuple[Query, float]],
+    exact: Query | None,
+    columns: NDArray[np.bool_],
+    inside: NDArray[np.bool_],
+) -> MarginWeights:
+    """Each column as a sum of answers of the query that gives it the least variance: of the cells ``inside``, all others being 0. What the
+    ``exact`` query tells has none."""
     n = len(columns)
-    best, least = np.full(n, -1), np.full(n, np.inf)
-    parts = {}
-    for i, (name, (query, v)) in enumerate(queries.items()):
-        part = _sums(query, columns) / _sums(query, np.ones_like(columns[:1]))  # 1 where all of an answer is in it
+    every = {n: (q, 0.0) for n, q in ((_EXACT, exact),) if q is not None} | dict(queries)
+    best, least, parts = np.full(n, None, dtype=object), np.full(n, np.inf), {}
+    for name, (query, v) in every.items():
+        room = _sums(query, inside[None])
+        part = np.where(
+            room > 0, _sums(query, columns & inside) / np.maximum(room, 1), 0.0
+        )  # 1 where all of an answer is in it
         whole = np.isin(part, (0.0, 1.0)).all(axis=0)
         variance = np.where(whole, v * part.sum(axis=0), np.inf)
-        best, least = np.where(variance < least, i, best), np.minimum(variance, least)
+        best, least = np.where(variance < least, name, best), np.minimum(variance, least)
         parts[name] = part
-    measured = {name: p * (best == i) for i, (name, p) in enumerate(parts.items())}
-    known = np.isfinite(least)
-    return MarginWeights(measured, None, np.sqrt(np.where(known, least, 0.0)), known)
+    measured = {name: p * (best == name) for name, p in parts.items()}
+    of_exact, known = measured.pop(_EXACT, None), np.isfinite(least)
+    return MarginWeights(measured, of_exact, np.sqrt(np.where(known, least, 0.0)), known)
 
 
 def whole(wide: float, value: Array, error: Array) -> tuple[Ints, Ints]:
@@ -184,3 +200,11 @@ def whole(wide: float, value: Array, error: Array) -> tuple[Ints, Ints]:
     known = np.isfinite(error)
     margin = np.ceil(wide * np.where(known, error, 0.0) - 0.5).astype(np.int64)
     return np.rint(np.where(known, value, 0.0)).astype(np.int64), np.where(known, margin, UNKNOWN)
+
+
+def ends(value: Ints, margin: Ints, least: Ints, most: Ints) -> tuple[Ints, Ints]:
+    """Both ends of the intervals about estimates that are in their range already, cut at ``least`` and ``most``; of what is ``UNKNOWN`` the most is
+    below the least."""
+    known = margin >= 0
+    low, high = np.maximum(value - margin, least), np.minimum(value + margin, most)
+    return np.where(known, low, 0), np.where(known, high, UNKNOWN)

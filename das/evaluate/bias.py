@@ -70,6 +70,15 @@ class ClusterSums(Closed):
         return ClusterSums(len(n), int(n.sum()), int(s.sum()), _dot(n, n), _dot(s, n), _dot(s, s))
 
     @staticmethod
+    def of_each(total: Ints, size: Ints) -> tuple[ClusterSums, ...]:
+        """:meth:`of` each column ``(clusters, columns)``: of all at once where 64 bits certainly hold the sums of squares."""
+        if max(_largest(total), _largest(size)) ** 2 * len(total) >= 1 << 63:
+            return tuple(ClusterSums.of(total[:, i], size[:, i]) for i in range(total.shape[1]))
+        total = np.where(size > 0, total, 0)
+        sums = (size > 0, size, total, size * size, total * size, total * total)
+        return tuple(ClusterSums(*column) for column in zip(*(x.sum(axis=0).tolist() for x in sums), strict=True))
+
+    @staticmethod
     def merged(parts: Sequence[ClusterSums]) -> ClusterSums:
         """Of the clusters of all parts, none of which is in two."""
         return ClusterSums(
@@ -94,10 +103,14 @@ class ClusterSums(Closed):
 
 def _dot(a: Ints, b: Ints) -> int:
     """The sum of products, exact."""
-    x, y = (max(int(v.max(initial=0)), -int(v.min(initial=0))) for v in (a, b))
-    if x * y * len(a) < 1 << 63:
+    if _largest(a) * _largest(b) * len(a) < 1 << 63:
         return int(a @ b)
     return sum(x * y for x, y in zip(a.tolist(), b.tolist(), strict=True))
+
+
+def _largest(values: Ints) -> int:
+    """The largest magnitude."""
+    return max(int(values.max(initial=0)), -int(values.min(initial=0)))
 
 
 def half_width(error: float, m: int) -> float:

@@ -19,19 +19,23 @@ BY = ("published", "true")
 
 @dataclass
 class CoverageTally:
-    """Of one table at one level; arrays ``(by, classes)``."""
+    """Of one table at one level; arrays ``(by, classes)``. ``first``: where the classes begin."""
 
-    size: Ints = field(default_factory=lambda: np.zeros((len(BY), len(SIZES)), dtype=np.int64))
-    held: Ints = field(default_factory=lambda: np.zeros((len(BY), len(SIZES)), dtype=np.int64))
-    width: Ints = field(default_factory=lambda: np.zeros((len(BY), len(SIZES)), dtype=np.int64))
+    first: tuple[int, ...] = FIRST
+    size: Ints = field(init=False)
+    held: Ints = field(init=False)
+    width: Ints = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.size, self.held, self.width = (np.zeros((len(BY), len(self.first)), dtype=np.int64) for _ in range(3))
 
     def add(self, true: Ints, published: Ints, lower: Ints, upper: Ints) -> None:
         """Counts and the ends of their intervals, arrays of one shape."""
         inside, wide = (lower <= true) & (true <= upper), upper - lower
         for i, count in enumerate((published, true)):
-            at = (np.searchsorted(FIRST, count.ravel(), side="right") - 1).astype(np.int64)
-            self.size[i] += np.bincount(at, minlength=len(SIZES))
-            self.held[i] += np.bincount(at[inside.ravel()], minlength=len(SIZES))
+            at = (np.searchsorted(self.first, count.ravel(), side="right") - 1).astype(np.int64)
+            self.size[i] += np.bincount(at, minlength=len(self.first))
+            self.held[i] += np.bincount(at[inside.ravel()], minlength=len(self.first))
             np.add.at(self.width[i], at, wide.ravel())
 
     def rows(self, level: str, table: str) -> list[CoverageRow]:

@@ -82,7 +82,7 @@ class Errors(Closed):
         name, which = "all", slice(0, number)
         if number < len(CLASSES):
             name, which = CLASSES[number], slice(number, number + 1)
-        p50, p90, p95, p99 = (spread.quantile(p) / u for p in _QUANTILES)
+        p50, p90, p95, p99 = (x / u for x in spread.quantiles(_QUANTILES))
         clusters = self.families if self.units is None or self.parents >= FAMILIES else self.units
         found = clusters[number].interval(u)
         appeared = vanished = zeros = 0

@@ -79,15 +79,15 @@ class Spread(Closed):
         """Mean of the signed error."""
         return int(self.value @ self.count) / self.n
 
-    def quantile(self, p: Fraction) -> int:
-        r"""The ``p`` quantile of the absolute error, :math:`\min\{x : P[|e| \le x] \ge p\}`.
+    def quantiles(self, ps: Sequence[Fraction]) -> list[int]:
+        r"""The quantiles of the absolute error, of each p :math:`\min\{x : P[|e| \le x] \ge p\}`.
 
         NumPy's ``inverted_cdf``: always an error that occurs; for an even number of errors the median is
         the lower of the two in the middle.
         """
-        size = _collect(np.abs(self.value), self.count)
-        rank = -(-p.numerator * self.n // p.denominator)
-        return int(size.value[np.searchsorted(np.cumsum(size.count), rank)])
+        size, n = _collect(np.abs(self.value), self.count), self.n
+        ranks = [-(-p.numerator * n // p.denominator) for p in ps]
+        return [int(x) for x in size.value[np.searchsorted(np.cumsum(size.count), ranks)]]
 
     @property
     def largest(self) -> int:
@@ -95,10 +95,13 @@ class Spread(Closed):
 
 
 def _collect(value: NDArray[np.int64], count: NDArray[np.int64]) -> Spread:
-    distinct, at = np.unique(value, return_inverse=True)
-    total = np.zeros(len(distinct), dtype=np.int64)
-    np.add.at(total, at, count)
-    return Spread(distinct[total > 0], total[total > 0])
+    if not len(value):
+        return NONE
+    order = np.argsort(value, kind="stable")
+    value = value[order]
+    first = np.flatnonzero(np.append(True, value[1:] != value[:-1]))
+    total = np.add.reduceat(count[order], first)
+    return Spread(value[first[total > 0]], total[total > 0])
 
 
 NONE = Spread(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))

@@ -79,20 +79,21 @@ class TableSums(Closed):
     def rows(self, table: Table) -> Iterator[TableRow]:
         sums = self.sums.copy()
         sums[0, :, 0] = self.n - sums[0, :, 1:].sum(axis=1)  # of class 0-9, not all were seen
+        each, every = sums.transpose(1, 2, 0).tolist(), sums.sum(axis=2).T.tolist()  # Python's numbers: rows are many
         for j in range(len(table.columns)):
             shares = float(self.shares[j]) if np.isfinite(self.shares[j]) else None
-            yield self._row(table, j, "all", sums[:, j].sum(axis=1), shares)
-            yield from (self._row(table, j, size, sums[:, j, i]) for i, size in enumerate(SIZES) if sums[0, j, i])
+            yield self._row(table, j, "all", every[j], shares)
+            yield from (self._row(table, j, size, each[j][i]) for i, size in enumerate(SIZES) if each[j][i][0])
             if j == 0:  # the total
                 low = _low(self.geography)
                 names = [*(f"{a}-{b - 1}" for a, b in pairwise(low)), f"{low[-1]}+"]
-                found = self.by_population[:, 0]
-                yield from (self._row(table, 0, f"total {s}", found[:, i]) for i, s in enumerate(names) if found[0, i])
+                found = self.by_population[:, 0].T.tolist()
+                yield from (self._row(table, 0, f"total {s}", found[i]) for i, s in enumerate(names) if found[i][0])
 
-    def _row(self, table: Table, j: int, size: str, sums: NDArray[np.float64], shares: float | None = None) -> TableRow:
+    def _row(self, table: Table, j: int, size: str, sums: Sequence[float], shares: float | None = None) -> TableRow:
         n = sums[0]
-        absolute, square, percent, algebraic, true, error = (sums[1:7] / n).tolist()
-        two_to_five, over_five, over_200 = (int(x) for x in sums[7:])
+        absolute, square, percent, algebraic, true, error = (x / n for x in sums[1:7])
+        two_to_five, over_five, over_200 = map(int, sums[7:])
         return TableRow(
             self.geography, table.name, table.columns[j], table.said(j), size, int(n), absolute,
             square**0.5, percent, 100 * square**0.5 / true if true else None, algebraic, error, two_to_five,

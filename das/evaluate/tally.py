@@ -124,8 +124,8 @@ class ErrorTally:
 
 def _sums(total: Ints, size: Ints) -> tuple[ClusterSums, ...]:
     """Of each class, and of all."""
-    each = [ClusterSums.of(total[:, i], size[:, i]) for i in range(len(CLASSES))]
-    return (*each, ClusterSums.of(total.sum(axis=1), size.sum(axis=1)))
+    every = (np.column_stack([x, x.sum(axis=1)]) for x in (total, size))
+    return ClusterSums.of_each(*every)
 
 
 def _whole(key: Ints, weights: Ints, length: int) -> Ints:

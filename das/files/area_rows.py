@@ -13,13 +13,13 @@ import pyarrow.parquet as pq
 
 from das.files import atomic, rows_csv
 from das.model.area_rows import AreaRow
-from das.model.not_private import CELL, COLUMN, marked
+from das.model.not_private import CELL, COLUMN, Private, marked
 
 FORMATS = ("csv", "parquet", "json")
 _KINDS = {str: pa.string(), int: pa.int64(), float: pa.float64()}
 
 
-def write(path: Path, kind: str, coverage: float, rows: Sequence[AreaRow], *, private: bool) -> None:
+def write(path: Path, kind: str, coverage: float, rows: Sequence[AreaRow], *, private: Private) -> None:
     """``kind`` of areas, with intervals of ``coverage``. The file appears whole or not at all."""
     if path.suffix == ".csv":
         rows_csv.write_rows(path, AreaRow, rows, private=private)
@@ -30,12 +30,12 @@ def write(path: Path, kind: str, coverage: float, rows: Sequence[AreaRow], *, pr
         atomic.write_text(path, as_json(kind, coverage, rows, private=private))
 
 
-def as_json(kind: str, coverage: float, rows: Sequence[AreaRow], *, private: bool) -> str:
+def as_json(kind: str, coverage: float, rows: Sequence[AreaRow], *, private: Private) -> str:
     about = {"kind": kind, "coverage": coverage, "rows": [asdict(r) for r in rows]}
     return json.dumps(marked(about, private), ensure_ascii=False)
 
 
-def _table(rows: Sequence[AreaRow], private: bool) -> pa.Table:
+def _table(rows: Sequence[AreaRow], private: Private) -> pa.Table:
     """Numbers are numbers, even where all of a column are missing."""
     columns: dict[str, pa.Array] = {}
     for name, said in AreaRow.__annotations__.items():

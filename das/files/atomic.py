@@ -5,6 +5,9 @@ that has the name is forced, too. So whatever kills the process or the machine, 
 nothing, or the whole; and what a later step relies on cannot be lost before it. A kill can leave drafts behind: the same
 step, done again, clears them away.
 
+What is made in the folder ``confidential`` of a run is its owner's alone from the first byte, whatever the umask says: 0700 for
+folders, 0600 for files. The folder itself keeps others out; the modes of what is in it hold after a copy or a move.
+
 A task of a run may be done by two processes at once (:mod:`das.engine.tasks`). Within :func:`attempt` drafts have names that
 no other process gives, so each writes its own, and the last to end gives it the true name; what a kill leaves behind is
 cleared when nobody is at work (:func:`clear_drafts`). One that comes too late, as after a sleep of its machine, writes nothing
@@ -23,10 +26,23 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+#: The two folders of a run: whoever may read what is below one of these.
+_RELEASE, _CONFIDENTIAL = "release", "confidential"
+_OWN_FOLDER, _OWN_FILE = 0o700, 0o600
 #: Ends the names of drafts within an attempt.
 _own: ContextVar[str] = ContextVar("own", default="")
 #: Raises within an attempt that comes too late.
 _in_time: ContextVar[Callable[[], None]] = ContextVar("in_time", default=lambda: None)
+
+
+def is_confidential(path: Path) -> bool:
+    """Whether ``path`` lies in the folder ``confidential`` of a run: the last of the two names on the way to it decides.
+
+    >>> [is_confidential(Path(p)) for p in ("/a/confidential/b/c", "/confidential/run/release/c", "/a/confidential")]
+    [True, False, False]
+    """
+    named = [part for part in path.absolute().parent.parts if part in (_RELEASE, _CONFIDENTIAL)]
+    return named[-1:] == [_CONFIDENTIAL]
 
 
 def draft_of(path: Path) -> Path:
@@ -69,10 +85,10 @@ def files(paths: Sequence[Path], mode: int | None = None) -> Iterator[list[Path]
     for folder_ in dict.fromkeys(p.parent for p in paths):
         make_folder(folder_)
     try:
-        for draft in drafts:
+        for draft, path in zip(drafts, paths, strict=True):
             draft.unlink(missing_ok=True)
-            if mode is not None:
-                draft.touch(mode, exist_ok=False)
+            if (own := _OWN_FILE if is_confidential(path) else mode) is not None:
+                draft.touch(own, exist_ok=False)
         yield drafts
         for draft in drafts:
             force(draft)
@@ -95,12 +111,17 @@ def folder(path: Path) -> Iterator[Path]:
     for left in (draft, old):
         if left.exists():
             shutil.rmtree(left)
-    draft.mkdir()
+    closed = is_confidential(path)
+    _make(draft)
     try:
         yield draft
         for below, _, names in os.walk(draft, topdown=False):
             for name in names:
+                if closed:
+                    Path(below, name).chmod(_OWN_FILE)
                 force(Path(below, name))
+            if closed:
+                Path(below).chmod(_OWN_FOLDER)
             force(Path(below))
         if path.exists():
             path.rename(old)  # whole, for a removal can be cut short
@@ -124,6 +145,11 @@ def remove_folder(path: Path) -> None:
         shutil.rmtree(left, ignore_errors=True)
 
 
+def remove_file(path: Path) -> None:
+    """It need not be there."""
+    path.unlink(missing_ok=True)
+
+
 def create(path: Path, data: bytes) -> bool:
     """Write ``path`` if it is not there, and say whether it was not; of two processes at once, one is told so.
 
@@ -131,6 +157,8 @@ def create(path: Path, data: bytes) -> bool:
     make_folder(path.parent)
     draft = draft_of(path)
     try:
+        if is_confidential(path):
+            draft.touch(_OWN_FILE)
         draft.write_bytes(data)
         force(draft)
         if path.exists():
@@ -175,8 +203,12 @@ def make_folder(path: Path) -> None:
     if path.is_dir():
         return
     make_folder(path.parent)
-    path.mkdir(exist_ok=True)
+    _make(path, exist_ok=True)
     force(path.parent)
+
+
+def _make(folder_: Path, *, exist_ok: bool = False) -> None:
+    folder_.mkdir(_OWN_FOLDER if is_confidential(folder_) else 0o777, exist_ok=exist_ok)
 
 
 def force(path: Path) -> None:

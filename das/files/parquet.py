@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from das.errors import ReleaseError
+from das.model.not_private import COLUMN, WARNING, Private
 
 LOST = "the release is incomplete or altered: get it again from where it was published"
 #: What reading a damaged file may end in: a text that is no UTF-8, a length that no memory holds.
@@ -22,6 +23,29 @@ _KNOWN: dict[tuple[str, int, int, int], pq.FileMetaData] = {}
 #: Columns that hold numbers, and lists of them, wherever they occur; all others hold text.
 NUMBERS = ("variance",)
 LISTS = ("value", "standard_error", "query_shape", "cell")
+
+
+def mark(private: Private) -> dict[str, str]:
+    """What a file of measurements says of itself in its metadata, so that the mark of a seeded run travels with it."""
+    return {} if private else {COLUMN: WARNING}
+
+
+def marked(schema: pa.Schema, private: Private) -> pa.Schema:
+    """The schema with this mark beside what its metadata has."""
+    return schema.with_metadata({**(schema.metadata or {}), **mark(private)} or None)
+
+
+def is_marked(path: Path) -> bool:
+    """Whether a file says that its noise was seeded."""
+    with readable(path):
+        return COLUMN.encode() in (opened(path).metadata.metadata or {})
+
+
+def refuse_marked(path: Path, said: Private) -> None:
+    """A file that says it was seeded is no file of a release that is ``said`` not to be. Raises :class:`ReleaseError`."""
+    if said and is_marked(path):
+        raise ReleaseError("this file says that it is of a seeded run, and the specification does not", where=path,
+                           remedy="publish nothing of it; the release is altered: get it again from where it was published")  # fmt: skip
 
 
 @contextmanager

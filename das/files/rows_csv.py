@@ -8,13 +8,14 @@ from __future__ import annotations
 import csv
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields
+from itertools import chain
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
 
 from das.errors import InputError
-from das.files import atomic
-from das.model.not_private import CELL, COLUMN
+from das.files import atomic, csv_text
+from das.model.not_private import CELL, COLUMN, Private
 
 Row = TypeVar("Row")
 
@@ -24,18 +25,16 @@ def columns(kind: type) -> tuple[str, ...]:
     return tuple(f.name for f in fields(kind))
 
 
-def write(path: Path, header: Sequence[str], lines: Iterable[Sequence[object]], *, private: bool = True) -> Path:
+def write(path: Path, header: Sequence[str], lines: Iterable[Sequence[object]], *, private: Private = True) -> Path:
     """The file appears whole or not at all."""
     if not private:
         header, lines = (*header, COLUMN), ((*line, CELL) for line in lines)
     with atomic.file(path) as draft, draft.open("w", newline="", encoding="utf-8") as file:
-        out = csv.writer(file, lineterminator="\n")
-        out.writerow(header)
-        out.writerows(lines)
+        csv_text.write_rows(file, chain([header], lines))
     return path
 
 
-def write_rows(path: Path, kind: type[Row], rows: Iterable[Row], *, private: bool = True) -> Path:
+def write_rows(path: Path, kind: type[Row], rows: Iterable[Row], *, private: Private = True) -> Path:
     """Rows of one kind."""
     return write(path, columns(kind), map(attrgetter(*columns(kind)), rows), private=private)
 
@@ -72,5 +71,6 @@ def _row(kind: type[Row], parse: Sequence[Callable[[str], Any]], line: list[str]
 def _parser(hint: Any) -> Callable[[str], Any]:
     """What reads a field: text, a whole number, a number; an empty field is ``None`` where that is allowed."""
     kinds = set(getattr(hint, "__args__", (hint,)))
-    one = next(k for k in (str, int, float) if k in kinds)
+    readers: dict[Any, Callable[[str], Any]] = {str: csv_text.plain, int: int, float: float}
+    one = next(read for kind, read in readers.items() if kind in kinds)
     return (lambda text: one(text) if text else None) if type(None) in kinds else one

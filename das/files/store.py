@@ -12,8 +12,10 @@ while they are written (``local``, ``hdfs``), the name is given at the end.
 from __future__ import annotations
 
 import mmap
-from collections.abc import Callable
-from contextlib import suppress
+import os
+import stat
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from time import sleep
@@ -39,16 +41,51 @@ class _Torn(OSError):
     """What has the name is not the whole."""
 
 
+@contextmanager
+def _written(path: Path) -> Iterator[Callable[[bytes], object]]:
+    """What writes pieces of a file of this machine. That its disk is full is no fault of the store, and no second attempt helps:
+    raises :class:`UserError`."""
+
+    def write(piece: bytes) -> None:
+        try:
+            file.write(piece)
+            file.flush()
+        except OSError as error:
+            raise _unwritten(path, error) from None
+
+    try:
+        file = path.open("wb")
+    except OSError as error:
+        raise _unwritten(path, error) from None
+    try:
+        yield write
+    except BaseException:
+        with suppress(OSError):
+            file.close()
+        raise
+    try:
+        file.close()
+    except OSError as error:
+        raise _unwritten(path, error) from None
+
+
+def _unwritten(path: Path, error: OSError) -> UserError:
+    return UserError(f"cannot be written ({error.strerror})", where=path,
+                     remedy="make room on this machine, or choose another folder; what is in the store stays")  # fmt: skip
+
+
 @dataclass(frozen=True, eq=False)
 class Store:
-    """All objects below ``base``, by their names under it."""
+    """All objects below ``base``, by their names under it. ``confidential``: on this machine they are their owner's alone; who
+    reads a bucket, its settings decide."""
 
     url: str
     base: str
     _fs: Any = field(repr=False)
+    confidential: bool = False
 
     @staticmethod
-    def at(url: str) -> Store:
+    def at(url: str, *, confidential: bool = False) -> Store:
         """The store that a URL names, in pyarrow's words. Raises :class:`UserError` where it names none."""
         if urlsplit(url).username is not None:
             raise UserError("credentials are no part of the URL of a store: it is written down, and shown", where=_bare(url),
@@ -64,7 +101,10 @@ class Store:
                             remedy=f"use {_KNOWN}")  # fmt: skip
         if not (base := base.rstrip("/")):
             raise UserError("this names no bucket and no folder", where=url, remedy=f"name one: {_KNOWN}")
-        return Store(url, str(Path(base).resolve()) if system.type_name == "local" else base, system)
+        store = Store(url, str(Path(base).resolve()) if system.type_name == "local" else base, system, confidential)
+        if store.folder is not None and store.folder.exists() and not store.folder.is_dir():
+            raise UserError("this is no folder", where=url, remedy=f"name one: {_KNOWN}")
+        return store
 
     @property
     def folder(self) -> Path | None:
@@ -77,7 +117,9 @@ class Store:
         return self._fs.type_name == other._fs.type_name and (a.is_relative_to(b) or b.is_relative_to(a))
 
     def check(self) -> None:
-        """Write a small object, and delete it. Raises :class:`UserError` where that cannot be done."""
+        """Write a small object, and delete it. Raises :class:`UserError` where that cannot be done, or where others could read
+        what is confidential."""
+        self._refuse_open()
         path = self._path(f".das-{uuid4().hex}")
         try:
             self._send(path, memoryview(b"das"))
@@ -91,7 +133,11 @@ class Store:
         """The bytes of each object, by name."""
         found = self._tried("listed", "", lambda: self._fs.get_file_info(
             fs.FileSelector(self.base, allow_not_found=True, recursive=True)))  # fmt: skip
-        names = {i.path[len(self.base) :].lstrip("/"): i.size for i in found if i.type == fs.FileType.File}
+        try:
+            names = {i.path[len(self.base) :].lstrip("/"): i.size for i in found if i.type == fs.FileType.File}
+        except UnicodeDecodeError as error:
+            raise UserError(f"something there has a name that is no text in UTF-8 ({error.object!r})", where=self.url,
+                            remedy="take it away from the store, or give it another name") from None  # fmt: skip
         return {name: size for name, size in names.items() if not _is_draft(name)}
 
     def put(self, name: str, path: Path) -> None:
@@ -108,6 +154,15 @@ class Store:
     def remove(self, name: str) -> None:
         """Delete an object. Raises :class:`StoreError`."""
         self._tried("deleted", name, lambda: self._fs.delete_file(self._path(name)))
+
+    def _refuse_open(self) -> None:
+        """A folder for what is confidential belongs to this user, and nobody else can look into it."""
+        if not self.confidential or self.folder is None or not self.folder.exists():
+            return
+        there = self.folder.stat()
+        if there.st_uid != os.geteuid() or there.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
+            raise UserError("others can read this folder, and what is carried there is confidential", where=self.url,
+                            remedy=f"name a folder that is not there yet, or: chmod 700 {self.folder}")  # fmt: skip
 
     # --- one attempt each ----------------------------------------------------------------------------------------
 
@@ -127,7 +182,10 @@ class Store:
         if RENAMED[self._fs.type_name]:
             at = PurePosixPath(path)
             draft = str(at.with_name(f".{at.name}{_DRAFT}"))
-            self._fs.create_dir(str(at.parent), recursive=True)
+            if self.confidential and self.folder is not None:
+                _create_own(Path(draft), self.folder)
+            else:
+                self._fs.create_dir(str(at.parent), recursive=True)
         stream = self._fs.open_output_stream(draft, compression=None)
         try:
             for first in range(0, len(data), CHUNK):
@@ -148,9 +206,9 @@ class Store:
             self._fs.move(draft, path)
 
     def _get(self, path: str, file: Path) -> None:
-        with self._fs.open_input_stream(path, compression=None) as stream, file.open("wb") as out:
+        with self._fs.open_input_stream(path, compression=None) as stream, _written(file) as out:
             while piece := stream.read(CHUNK):
-                out.write(piece)
+                out(piece)
 
     def _tried(self, what: str, name: str, act: Callable[[], R]) -> R:
         for pause in (*PAUSES, None):
@@ -168,6 +226,16 @@ class Store:
         if not name or any(part in ("", ".", "..") for part in name.split("/")) or "\\" in name:
             raise UserError(f"{name!r} is no name of an object", where=self.url, remedy="take it away from the store")
         return f"{self.base}/{name}"
+
+
+def _create_own(path: Path, base: Path) -> None:
+    """An empty file, and the folders between it and ``base``: their owner's alone, whatever the umask says."""
+    base.parent.mkdir(parents=True, exist_ok=True)
+    between = path.parent.relative_to(base).parts
+    for depth in range(len(between) + 1):
+        base.joinpath(*between[:depth]).mkdir(0o700, exist_ok=True)
+    path.unlink(missing_ok=True)
+    path.touch(0o600, exist_ok=False)
 
 
 def _is_draft(name: str) -> bool:

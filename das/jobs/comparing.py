@@ -12,11 +12,13 @@ import numpy as np
 from das.errors import UserError
 from das.evaluate import differences, errors_of_two
 from das.files import rows_csv
+from das.files.provenance import privacy_of
 from das.files.run.ledger import measurements
-from das.files.run.run_directory import RunDirectory, is_private, release_of
+from das.files.run.run_directory import RunDirectory, release_of
 from das.model.closed import Closed
 from das.model.error_rows import DifferenceRow, TwoErrorsRow
 from das.model.kinds import kind_of
+from das.model.not_private import Private, weakest
 from das.release.post import Opened, open_release
 from das.truth.assessment import published_of, truth_of
 
@@ -29,7 +31,7 @@ class Two(Closed):
     names: tuple[str, str]
     rows: Mapping[str, Sequence[TwoErrorsRow] | Sequence[DifferenceRow]]
     one_noise: bool
-    private: bool
+    private: Private
     truth: Path | None
     written: tuple[Path, ...]
 
@@ -46,7 +48,7 @@ def compare_two(a: Path, b: Path, truth: Path | None = None) -> Two:
     shared = [u.name for u in one.after.universes if u.name in {v.name for v in other.after.universes}]
     _check_same_world(one, other, shared, a, b)
     counts = {x.folder: published_of(x, shared) for x in (one, other)}
-    names, private = (_name(a), _name(b)), is_private(a) and is_private(b)
+    names, private = (_name(a), _name(b)), weakest([privacy_of(a), privacy_of(b)])
     noise = [measurements(x.folder) for x in (one, other)]
     truth = truth or next((p for p in (a, b) if RunDirectory(p).has_truth()), None)
     rows: dict[str, Sequence[TwoErrorsRow] | Sequence[DifferenceRow]] = {}
@@ -54,7 +56,7 @@ def compare_two(a: Path, b: Path, truth: Path | None = None) -> Two:
     if truth is not None:
         opened, known = truth_of(truth)
         _check_same_world(one, opened, shared, a, truth)
-        private = private and is_private(truth)
+        private = weakest([private, privacy_of(truth)])
     for u in one.after.universes:
         if u.name not in shared:
             continue
@@ -76,7 +78,7 @@ def _name(path: Path) -> str:
 
 
 def _write(
-    truth: Path, names: tuple[str, str], rows: Mapping[str, Sequence[object]], private: bool
+    truth: Path, names: tuple[str, str], rows: Mapping[str, Sequence[object]], private: Private
 ) -> tuple[Path, ...]:
     """One table for each universe, beside the other errors of the run that holds the truth."""
     folder = RunDirectory(truth).errors.parent

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 from das.accounting.document import Document
@@ -31,23 +32,27 @@ from das.report.dhc_errors import LevelSummary, dhc_errors_html, summaries
 from das.report.facts import facts
 from das.spec import DhcSpec
 from das.spec.dhc import PERSONS
+from das.spec.dhc_relations import BEGINS
 from das.stages import Stages
 from das.truth import dhc_assessment
 from das.truth.dhc import EarlierRelease, prepare
-from das.truth.dhc_measuring import MeasuringDhc, begin
+from das.truth.dhc_measuring import MeasuringDhc, begin, measure_and_estimate
 from das.version import __version__
 
 
 @dataclass(frozen=True)
 class DhcOutcome:
-    """What a run has written, and by level how its errors are beside the Bureau's (without the truth none). ``was_finished``: nothing was
-    left to do."""
+    """What a run has written, by level how its errors compare with the Bureau's (without the truth none), and sentences on what changes of
+    records ``cost``, in this release and together with the one that it rests on. ``was_finished``: nothing was left to do; ``notes``:
+    pages that could not be made."""
 
     directory: RunDirectory
     spec: DhcSpec
     seconds: float
     was_finished: bool = False
     beside: Sequence[LevelSummary] = field(default=(), repr=False)
+    notes: tuple[str, ...] = ()
+    cost: Sequence[str] = field(default=(), repr=False)
 
 
 def run_dhc(
@@ -65,8 +70,7 @@ def run_dhc(
     refuse_within_import()
     progress, stages, directory = progress or Silent(), Stages(), RunDirectory(out)
     if resume and not directory.inputs.exists():
-        raise UserError("nothing was begun here that could go on", where=out,
-                        remedy="delete the folder, if there is one, and run again without --resume")  # fmt: skip
+        run_directory.refuse_to_resume(directory.root)
     if not resume:
         directory.refuse_if_taken()
         with stages("read"):
@@ -78,18 +82,11 @@ def run_dhc(
     if resume:
         _check_same(spec, opened)
     if directory.manifest.exists():
-        return DhcOutcome(directory, opened.spec, 0.0, was_finished=True)
+        return DhcOutcome(directory, opened.spec, 0.0, True, cost=_cost(statement.read(directory.release)))
     with directory.held():
         measuring = MeasuringDhc(opened, directory, accept_spent)
         with stages("measure and estimate"), executor(workers) as pool:
-            done: dict[str, EstimatedDhc] = {}
-            for u in opened.spec.universes:
-                if measuring.missing(u):
-                    source = measuring.source(u)
-                    done[u.name] = opened.estimate(u, source, done, pool, progress)
-                    measuring.write(u, source)
-                else:
-                    done[u.name] = opened.estimate(u, opened.source(u), done, pool, progress)
+            done = measure_and_estimate(opened, measuring, partial(opened.estimate, pool=pool, progress=progress))
         privacy = measuring.close()
         publish(opened, done, privacy, stages, progress)
         with stages("evaluate"):
@@ -100,7 +97,13 @@ def run_dhc(
             "stages": stages.done, "certificates": certificates_json({name: e.certificates for name, e in done.items()}),
             "inputs": run_directory.read_json(directory.inputs)["inputs"], "outputs": directory.digests(),
         }, opened.spec.run.private))  # fmt: skip
-    return DhcOutcome(directory, opened.spec, stages.seconds, beside=beside)
+    return DhcOutcome(
+        directory, opened.spec, stages.seconds, beside=beside, notes=tuple(stages.notes), cost=_cost(privacy)
+    )
+
+
+def _cost(privacy: Document) -> list[str]:
+    return [s for s in privacy.says if s.startswith(BEGINS)]
 
 
 def _assess(
@@ -120,7 +123,8 @@ def _assess(
     if spec.output.report:
         about = facts(spec.run.name, spec.universe(PERSONS).schema, privacy, stages.done)
         page = about | {"version": __version__, "digest": spec.digest}
-        atomic.write_text(directory.report, dhc_errors_html(errors.figures, page, errors.odd, errors.queries))
+        with stages.page("report", directory.report):
+            atomic.write_text(directory.report, dhc_errors_html(errors.figures, page, errors.odd, errors.queries))
     return summaries(errors.figures)
 
 
@@ -141,8 +145,7 @@ def _earlier(spec: DhcSpec) -> Path:
 
 def _check_same(spec: DhcSpec, opened: OpenedDhc) -> None:
     """What goes on is what began, but for where things lie on this machine."""
-    c = opened.spec.constraints
-    if spec.after(c.from_, c.digest).dump() != opened.spec.dump():
+    if spec.after(opened.spec.constraints).dump() != opened.spec.dump():
         raise UserError("the configuration is not the one that this run began with", where=opened.folder.parent,
                         remedy="resume with what the run began with, or start another in a new folder")  # fmt: skip
 
@@ -168,4 +171,4 @@ def estimate_dhc_from(release: Path, out: Path, *, workers: int = 1, progress: P
             "stages": stages.done, "certificates": certificates_json({name: e.certificates for name, e in done.items()}),
             "outputs": directory.digests(),
         }, opened.spec.run.private))  # fmt: skip
-    return DhcOutcome(directory, opened.spec, stages.seconds)
+    return DhcOutcome(directory, opened.spec, stages.seconds, notes=tuple(stages.notes), cost=_cost(privacy))

@@ -12,12 +12,11 @@ from pathlib import Path
 
 from das.engine import Progress, Silent, refuse_within_import
 from das.engine.choice import EngineChoice
-from das.errors import UserError
 from das.files.detailed import parameters as parameter_files
 from das.files.run import run_directory
 from das.files.run.board import Board
 from das.files.run.ledger import LedgerFile
-from das.files.run.run_directory import RunDirectory
+from das.files.run.run_directory import RunDirectory, refuse_to_resume
 from das.files.run.staged import opened as opened_engine
 from das.model.not_private import marked
 from das.release import group_page
@@ -34,13 +33,15 @@ from das.version import __version__
 
 @dataclass(frozen=True)
 class GroupsOutcome:
-    """What a run has written: how many ``rows`` each table has. ``was_finished``: nothing was left to do."""
+    """What a run has written: how many ``rows`` each table has. ``was_finished``: nothing was left to do;
+    ``notes``: of a page that could not be made."""
 
     directory: RunDirectory
     spec: DetailedSpec
     rows: dict[str, int]
     seconds: float
     was_finished: bool = False
+    notes: tuple[str, ...] = ()
 
 
 def run_groups(
@@ -67,8 +68,7 @@ def run_groups(
     given, run = GivenFolders.of(parameters, data, product, totals), run or Run(name=product)
     if resume:
         if not directory.inputs.exists():
-            raise UserError("nothing was begun here that could go on", where=out,
-                            remedy="delete the folder, if there is one, and run again without --resume")  # fmt: skip
+            refuse_to_resume(directory.root)
         check_same(DetailedSpec(run, parameter_files.read(parameters, given.product), delta), given, directory)
     else:
         directory.refuse_if_taken()
@@ -86,7 +86,7 @@ def run_groups(
         with stages("tables"):
             progress.stage("tables", None)
             published = publish(opened)
-        with stages("report"):
+        with stages.page("report", directory.page):
             group_page.write(opened, record.privacy, published)
         with stages("seal"):
             seal(directory.release, record.privacy, opened.spec.run.name, LedgerFile(directory.ledger).entries.files())
@@ -96,4 +96,4 @@ def run_groups(
             "inputs": run_directory.read_json(directory.inputs)["inputs"], "outputs": directory.digests(),
         }, record.private))  # fmt: skip
         Board(directory.root).remove()
-    return GroupsOutcome(directory, opened.spec, published.rows, stages.seconds)
+    return GroupsOutcome(directory, opened.spec, published.rows, stages.seconds, notes=tuple(stages.notes))

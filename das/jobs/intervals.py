@@ -44,7 +44,7 @@ def intervals(
     number 0, and of its replicates (:mod:`das.files.readers.ppmf_replicates`), all of which are used, or the first ``replicates``;
     nothing is run, and ``out`` is named.
 
-    ``rule`` makes intervals of replicates (``"ct"``, the Bureau's, ``"t"``, ``"z"``, ``"cz"``; ``"pratt"`` holds by true value as well); of ``tables`` and ``levels`` that
+    ``rule`` makes intervals of replicates (``"ct"``, the Bureau's, ``"t"``, ``"z"``, ``"cz"``; ``"pratt"`` holds small counts nearly as often by true value); of ``tables`` and ``levels`` that
     are named, or of all. It reads what is published alone, and costs no budget.
 
     With several ``workers`` a script calls it under ``if __name__ == "__main__":``.

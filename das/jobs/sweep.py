@@ -199,7 +199,7 @@ def _finished(
 ) -> tuple[_Run, list[SweepRow]]:
     found, after = made.result()
     stages.done += after.done
-    found, beside = laid_out(run.spec, prepared, found, stages, Silent())
+    found, beside = laid_out(run.spec, prepared, found, run.directory, stages, Silent())
     outcome = finish(run.spec, prepared, run.directory, measured, found, beside, stages, Silent())
     return run, [SweepRow(run.budget, run.method, run.repeat, e) for e in outcome.rows[run.spec.persons.name]]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Generic, NoReturn, TypeVar
 
 from das.errors import PrivacyError
+from das.model import core_dumps
 
 T = TypeVar("T")
 
@@ -12,12 +13,14 @@ T = TypeVar("T")
 class Confidential(Generic[T]):
     """A value that must not leave. ``open`` is the only way in, and wants a stated reason.
 
-    The box is a seal against accidents (a log line, a pickle to a worker, a file), not against malice.
+    The box is a seal against accidents (a log line, a pickle to a worker, a file), not against malice. A process that has one
+    leaves no core dump.
     """
 
     __slots__ = ("_value",)
 
     def __init__(self, value: T) -> None:
+        core_dumps.forbid()
         self._value = value
 
     def open(self, reason: str) -> T:

@@ -1,20 +1,27 @@
 """What every output of a seeded run says, decided here and nowhere else.
 
 Whoever knows the seed can draw the noise again and subtract it, so that no guarantee holds for anything that was
-computed from it. Outputs carry that in one of three forms, whatever else they are:
+computed from it. Outputs carry that in one of four forms, whatever else they are:
 
 * text and pages begin with a sentence (:data:`WARNING`, or :data:`PLANNED` where nothing was drawn yet);
 * an object (JSON, the privacy statement) has ``"private": false`` and the sentence as ``"warning"`` (:func:`marked`);
 * rows (CSV, lists in JSON) have a last column :data:`COLUMN`, which says :data:`CELL` in each (:func:`marked_rows`): a
-  comment line is no CSV, and a row that is cut out, sorted or joined keeps its column.
+  comment line is no CSV, and a row that is cut out, sorted or joined keeps its column;
+* Parquet files that somebody can take from their folder (measurements, fixed counts, microdata) say it in their metadata, under
+  :data:`COLUMN`.
 
-A private output has neither, and no output but a private one is called fit to be published.
+A private output has none of these, and no output but a private one is called fit to be published.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Final, Literal, TypeAlias
+
+#: Of noise of which nobody says who drew it, and how: measurement files by themselves, and those of another publisher.
+UNKNOWN: Final = "unknown"
+#: Whether an output is private. What is unknown is not called private, and carries no warning that it was seeded.
+Private: TypeAlias = bool | Literal["unknown"]
 
 COLUMN = "NOT PRIVATE"
 CELL = "seeded"
@@ -28,9 +35,23 @@ PLANNED = (
     f"{COLUMN}: this configuration has a seed, and a run of it protects nobody. Every epsilon here is {WITHOUT}: delete "
     "run.seed."
 )
+UNSTATED = (
+    "whether these measurements are private is not known: their files do not say who drew the noise, and how. Their "
+    "publisher states the guarantee."
+)
 
 
-def marked(value: Mapping[str, Any], private: bool, warning: str = WARNING) -> dict[str, Any]:
+def weakest(each: Iterable[Private]) -> Private:
+    """What can be said of something that rests on all of these.
+
+    >>> weakest([True, UNKNOWN]), weakest([UNKNOWN, False]), weakest([])
+    ('unknown', False, True)
+    """
+    found = set(each)
+    return False if False in found else UNKNOWN if UNKNOWN in found else True
+
+
+def marked(value: Mapping[str, Any], private: Private, warning: str = WARNING) -> dict[str, Any]:
     """An object that says whether it is private.
 
     >>> marked({"a": 1}, True)
@@ -39,7 +60,7 @@ def marked(value: Mapping[str, Any], private: bool, warning: str = WARNING) -> d
     return {"private": private} | ({} if private else {"warning": warning}) | dict(value)
 
 
-def marked_rows(rows: Iterable[Mapping[str, Any]], private: bool) -> list[dict[str, Any]]:
+def marked_rows(rows: Iterable[Mapping[str, Any]], private: Private) -> list[dict[str, Any]]:
     """Rows that say so if they are not.
 
     >>> marked_rows([{"a": 1}], False)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from das.errors import InputError
+from das.model.not_private import Private
 from das.model.universe import Universe
 
 Method = Literal["topdown", "full-information"]
@@ -23,7 +24,7 @@ class PostProcessing:
     """
 
     name: str
-    private: bool
+    private: Private
     universes: tuple[Universe, ...]
     method: Method = "topdown"
     tolerance: float = 0.1

@@ -24,6 +24,11 @@ class ColumnProfile(Frozen):
         """Rows without a value."""
         return int((self.index < 0).sum())
 
+    def common(self, least: int) -> tuple[str, ...]:
+        """The values of at least so many rows."""
+        rows = np.bincount(self.index[self.index >= 0], minlength=len(self.values))
+        return tuple(v for v, n in zip(self.values, rows, strict=True) if n >= least)
+
     @property
     def whole(self) -> bool:
         """True if all values are whole numbers, none negative."""

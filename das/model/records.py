@@ -75,14 +75,12 @@ class Records(Closed, Frozen):
 class Extract(Closed, Frozen):
     """What a reader returns: public blocks, confidential persons and what else of records the input has, by universe.
 
-    ``notes`` are sentences for the privacy statement: what a record is after the reader's work, and what the
-    reader took from the records for public structure. ``assigned`` names attributes of persons that the input does not
-    say and the reader made up by a rule, each with a sentence: whatever tells their levels apart is no count.
+    ``assigned`` names attributes of persons that the input does not say and the reader made up by a rule, each with a
+    sentence: whatever tells their levels apart is no count.
     """
 
     blocks: Blocks
     persons: Confidential[Records]
     others: Mapping[str, Confidential[Records]]
     sources: tuple[Source, ...]
-    notes: tuple[str, ...] = ()
     assigned: Mapping[str, str] = field(default_factory=dict)

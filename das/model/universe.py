@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from das.model.budget import Plan, QueryNoise, UnitPath
+from das.model.budget import Draw, Plan, QueryNoise, UnitPath
 from das.model.frozen import Frozen
 from das.model.kinds import RecordKind
 from das.model.microdata_form import MicrodataForm
@@ -96,13 +96,18 @@ class Universe(Frozen):
 @dataclass(frozen=True, kw_only=True)
 class Planned(Universe):
     """A universe with the plan by which it is measured: the draws are its noise, where units of a level are measured
-    differently those of the class that is the ``usual`` one there. What comes after measurement has no need of a plan."""
+    differently those of the class that is the ``usual`` one there. What comes after measurement has no need of a plan.
+
+    ``own``: what each level's own share of the budget measures, of all levels, whether the tree has units that are measured
+    with it alone or not. A small tree may have none: then the plan, which has the tree's paths only, does not say it."""
 
     plan: Plan
     usual: UnitPath = ()  #: of each level of which units are measured; left out, the plan's first path
+    own: tuple[Draw, ...] = ()  #: left out, the draws on the plan's first path
 
     def __post_init__(self) -> None:
         usual = self.usual or self.plan.paths[0]
+        object.__setattr__(self, "own", self.own or self.plan.plain)
         object.__setattr__(self, "noise", tuple(d for d in self.plan.draws if d.place in usual))
 
     @property

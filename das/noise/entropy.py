@@ -200,6 +200,20 @@ def _derived(run_key: bytes, purpose: bytes, label: bytes) -> bytes:
     return hmac.digest(run_key, encoded(purpose, label), "sha256")
 
 
+def _key_mark(run_key: bytes) -> str:
+    return _derived(run_key, b"run key", b"")[:_MARK_BYTES].hex()
+
+
+def _seeded_key(seed: int) -> bytes:
+    return hashlib.sha256(f"das seeded run key {seed}".encode()).digest()
+
+
+def seed_of(key_mark: str, below: int = 10_000) -> int | None:
+    """The seed under ``below`` whose run key has this name: the key of the operating system has it with probability
+    ``below`` / 2^128 at most."""
+    return next((n for n in range(below) if _key_mark(_seeded_key(n)) == key_mark), None)
+
+
 class _Keyed(Entropy):
     name, private = "AES-256-CTR, for each chunk keyed by HMAC-SHA256 under a run key of the operating system", True
 
@@ -222,7 +236,7 @@ class _Keyed(Entropy):
 
     @property
     def key_mark(self) -> str:
-        return _derived(self._key, b"run key", b"")[:_MARK_BYTES].hex()
+        return _key_mark(self._key)
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("a run key is in no pickle, and in no task")
@@ -233,7 +247,7 @@ class _Seeded(_Keyed):
 
     def __init__(self, seed: int) -> None:
         self.name, self.private = stated("", seed)
-        super().__init__(hashlib.sha256(f"das seeded run key {seed}".encode()).digest())
+        super().__init__(_seeded_key(seed))
         self._own = _AesCtr(hashlib.sha256(f"das seeded entropy {seed} ".encode()).digest())
 
     def bytes(self, n: int) -> bytes:

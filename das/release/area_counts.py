@@ -23,6 +23,7 @@ from das.estimate.areas.estimates import Estimated, estimates
 from das.files.microdata import reading as microdata
 from das.model.area_rows import AreaRow
 from das.model.areas import Areas
+from das.model.count_range import range_of_areas
 from das.model.histogram import Histogram
 from das.model.spelling import key, near, query
 from das.model.universe import Universe
@@ -75,6 +76,8 @@ class Computed:
         return FUNCTIONS[self.function].function(*(np.asarray(c, dtype=np.float64) for c in counts))
 
 
+#: The least and the most that each of some counts can be.
+Range = tuple[NDArray[np.int64], NDArray[np.int64]]
 #: Of a row what replicates say: both ends, rmse, bias, how often on the other side.
 ReplicatesSay = tuple[float | None, float | None, float | None, float | None, float | None]
 #: Of a release without replicates.
@@ -91,14 +94,22 @@ class Replicated:
 
     @staticmethod
     def of(
-        value: NDArray[Any], replicates: NDArray[Any], coverage: float, rule: str, *, together: bool, side: bool = False
+        value: NDArray[Any],
+        replicates: NDArray[Any],
+        coverage: float,
+        rule: str,
+        *,
+        together: bool,
+        side: bool = False,
+        within: Range | None = None,
+        raised: bool = False,
     ) -> Replicated:
-        """Of values and their ``replicates``, ``(s, *value.shape)``. ``together``: intervals that hold for all of them at once."""
+        """Of values and their ``replicates``, ``(s, *value.shape)``. ``together``: intervals that hold for all of them at once; ``within`` and
+        ``raised`` as of :func:`das.replicates.interval`."""
         errors = ReplicateErrors.of(value, replicates)
         factor = for_all_at_once(value, replicates, coverage, rule) if together else None
-        return Replicated(
-            errors, interval(value, errors, coverage, rule, factor), other_side(value, replicates) if side else None
-        )
+        made = interval(value, errors, coverage, rule, factor, within=within, raised=raised)
+        return Replicated(errors, made, other_side(value, replicates) if side else None)
 
     def row(self, i: int) -> ReplicatesSay:
         """Ends, error, bias, and how often on the other side; nothing where the value is no number in some replicate."""
@@ -113,36 +124,41 @@ class Replicated:
 @dataclass(frozen=True, eq=False)
 class AreaColumn:
     """A statistic of each area, arrays ``(areas,)``: ``value`` as published, and what its replicates say; ``estimate`` and ``error`` its unbiased
-    estimate from all measurements and the standard error of that, NaN where nothing at the lowest level tells it; the estimate
-    rounded, and the ``margin`` of the interval about it, negative where there is none."""
+    estimate from all measurements and the standard error of that, NaN where nothing at the lowest level tells it; the ends ``low`` and
+    ``high`` of the interval about it, ``high`` negative where there is none. What is certain is its own estimate and interval, without error."""
 
     statistic: Statistic
     value: NDArray[np.int64]
     replicated: Replicated | None
     estimate: NDArray[np.float64]
     error: NDArray[np.float64]
-    rounded: NDArray[np.int64]
-    margin: NDArray[np.int64]
+    low: NDArray[np.int64]
+    high: NDArray[np.int64]
+
+    @property
+    def known(self) -> NDArray[np.bool_]:
+        """Where there is an interval from the measurements."""
+        return self.high >= 0
 
     def row(self, i: int, areas: Areas, blocks: int) -> AreaRow:
         """That of area i."""
         s, seen = self.statistic, self.replicated.row(i) if self.replicated else UNTOLD
         place = areas.code(i), str(areas.called[i]), blocks
         row = AreaRow(*place, s.universe.name, s.field, s.label, int(self.value[i]), *seen, None, None, None, None)
-        if self.margin[i] < 0:
+        if not self.known[i]:
             return row
         return replace(
             row,
             estimate=round(float(self.estimate[i]), 2) + 0.0,
             standard_error=round(float(self.error[i]), 2),
-            estimate_low=int(self.rounded[i] - self.margin[i]),
-            estimate_high=int(self.rounded[i] + self.margin[i]),
+            estimate_low=int(self.low[i]),
+            estimate_high=int(self.high[i]),
         )
 
     @property
     def outside(self) -> NDArray[np.bool_]:
         """Where the published count is outside the interval."""
-        return (self.margin >= 0) & (np.abs(self.value - self.rounded) > self.margin)
+        return self.known & ((self.value < self.low) | (self.value > self.high))
 
 
 @dataclass(frozen=True, eq=False)
@@ -220,13 +236,17 @@ def counts(
                 published = other.submit(_published, release, u, areas, cells)
                 estimated = _estimated(release, u, areas, cells)
             value, everybody[u.name] = published.result()
-            replicates, error = _replicates(release, u, areas, cells), np.sqrt(estimated.variance)
-            rounded, margin = margins.whole(wide(coverage, u.wide), estimated.value, error)
+            lowest = release.published_bounds(u)[release.spine.levels[-1]]
+            least, most = range_of_areas(lowest, release.spine, areas, cells)
+            certain, replicates = least == most, _replicates(release, u, areas, cells)
+            about = np.where(certain, least, estimated.value)
+            error = np.where(certain, 0.0, np.sqrt(estimated.variance))
+            rounded, margin = margins.whole(wide(coverage, u.wide), about, error)
+            low, high = margins.ends(np.clip(rounded, least, most), margin, least, most)
             for j, (key, s) in enumerate(of_u.items()):
                 drawn[key] = again = None if replicates is None else replicates[:, :, j]
-                told = None if again is None else said(value[:, j], again)
-                found[key] = AreaColumn(s, value[:, j], told, estimated.value[:, j], error[:, j], rounded[:, j],
-                                        margin[:, j])  # fmt: skip
+                told = None if again is None else said(value[:, j], again, within=(least[:, j], most[:, j]))
+                found[key] = AreaColumn(s, value[:, j], told, about[:, j], error[:, j], low[:, j], high[:, j])
     computed = [_column(a, [found[s.key].value for s in a.counts], [drawn[s.key] for s in a.counts], said)
                 for a in asked if isinstance(a, Computed)]  # fmt: skip
     number = max((len(d) for d in drawn.values() if d is not None), default=0)
@@ -244,7 +264,8 @@ def _column(
     if len(there) < len(drawn):
         return ComputedColumn(asked, of, None)
     again = np.array([asked.of(one) for one in zip(*there, strict=True)])
-    told, function = said(of, again, side=asked.function == "share"), FUNCTIONS[asked.function]
+    function = FUNCTIONS[asked.function]
+    told = said(of, again, side=asked.function == "share", raised=function.raised)
     return ComputedColumn(asked, of, replace(told, interval=told.interval.clipped(function.least, function.most)))
 
 

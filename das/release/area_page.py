@@ -65,5 +65,6 @@ def _overlap(areas: Areas) -> bool:
 
 
 def _cell(c: AreaColumn, i: int) -> AreaCell:
-    margin = int(c.margin[i])
-    return AreaCell(int(c.value[i]), int(c.rounded[i]), None if margin < 0 else margin)
+    if not c.known[i]:
+        return AreaCell(int(c.value[i]))
+    return AreaCell(int(c.value[i]), round(float(c.estimate[i])), int(c.low[i]), int(c.high[i]))

@@ -41,7 +41,7 @@ def bought(release: Opened, u: Universe) -> Mapping[LevelQuery, Bought]:
         tree.alike or all(n.mechanism.currency == "rho" for n in u.noise)
     ):  # shares of chains add up in rho alone
         return {}
-    noise = u.plan.plain if isinstance(u, Planned) else u.noise
+    noise = u.own if isinstance(u, Planned) else u.noise
     pairs = tuple((n.level, n.query) for n in noise)
     if not _quick(u, [tree.spine.units(level) for level in tree.spine.levels], pairs):
         return {}
@@ -53,7 +53,12 @@ def bought(release: Opened, u: Universe) -> Mapping[LevelQuery, Bought]:
     except UserError:  # nothing tells some cells apart; or the tree is one unit
         return {}
     spare = idle(model, precision, f)
-    return {pair: Bought(float(np.sqrt(v)), bool(no)) for pair, v, no in zip(pairs, f, spare, strict=True)}
+    measured = {(n.level, n.query) for n in u.noise}
+    return {
+        pair: Bought(float(np.sqrt(v)), bool(no))
+        for pair, v, no in zip(pairs, f, spare, strict=True)
+        if pair in measured
+    }
 
 
 def _quick(u: Universe, units: list[int], pairs: tuple[LevelQuery, ...]) -> bool:

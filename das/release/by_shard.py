@@ -221,7 +221,7 @@ def _estimated(
     order = np.argsort(np.concatenate(units))
     found = collapse(source, tree.spine, bounds, u, pool, progress, told=below.rows(order), asked=opened.asked(u))
     result = topdown(source, tree.spine, bounds, u, found.estimator(method, after.tolerance), pool, progress)
-    write_estimates(found, u, desk.release)
+    write_estimates(found, u, desk.release, private=after.private)
     *_, (_, lowest) = found.down()
     return result, lowest
 
@@ -295,7 +295,7 @@ def branch(task: Task) -> Answer:
             given = _Given.of(desk, opened, u, shard)
             result, known = _descended(opened, u, given, _prior(desk, opened, u))
             if known is not None:
-                write_estimates(known, u, desk.release, given.unbiased, shard=shard)
+                write_estimates(known, u, desk.release, given.unbiased, shard=shard, private=opened.after.private)
             published = _publish(desk, opened, u, result, given, shard)
             counts |= named(u.name, published[opened.spine.levels[-1]].to_arrays())
             sums |= named(u.name, published[opened.cut.level].to_arrays())

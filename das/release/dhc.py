@@ -42,7 +42,7 @@ from das.spec.dhc import UNITS, DhcUniverse
 Ints = NDArray[np.int64]
 SPEC, SPINE = "spec.toml", "spine.parquet"
 #: Groups of the query that is tied of units, before the types of facilities: occupied, and vacant.
-_HOMES = 2
+HOMES = 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,11 +65,11 @@ class OpenedDhc:
     @cached_property
     def facilities(self) -> Ints:
         """Of every lowest unit, by type, ``(units, 24)``."""
-        return self.tied[UNITS].dense()[:, _HOMES:]
+        return self.tied[UNITS].dense()[:, HOMES:]
 
     def source(self, u: DhcUniverse) -> RevealedReader:
         """What was revealed of a universe."""
-        return RevealedReader(run_directory.nmf_folder(self.folder, u.name), self.spine)
+        return RevealedReader(run_directory.nmf_folder(self.folder, u.name), self.spine, private=self.spec.run.private)
 
     def ties(self, u: DhcUniverse, homes: Histogram | None = None) -> Tied:
         """What is tied of a universe; of households it follows from the published units, ``homes``."""
@@ -133,7 +133,7 @@ def write_public(release: Path, spec: DhcSpec, spine: Spine, tied: Mapping[str, 
     atomic.write_text(release / SPEC, spec.dump())
     spine_file.write(release / SPINE, spine)
     for name, counts in tied.items():
-        tied_file.write(release / tied_file.name(name), counts, spine)
+        tied_file.write(release / tied_file.name(name), counts, spine, private=spec.run.private)
 
 
 def is_dhc_release(release: Path) -> bool:
@@ -149,7 +149,8 @@ def open_dhc(release: Path) -> OpenedDhc:
     spine = spine_file.read(release / SPINE)
     spec.lower(spine.levels)
     tied = {
-        u.name: tied_file.read(release / tied_file.name(u.name), spine, u.schema.query(u.tie).answers)
+        u.name: tied_file.read(release / tied_file.name(u.name), spine, u.schema.query(u.tie).answers,
+                               private=spec.run.private)
         for u in spec.universes if u.rests is None
     }  # fmt: skip
     return OpenedDhc(release, spec, spine, tied)

@@ -25,6 +25,7 @@ from das.model.dhc import publications
 from das.model.dhc.persons import DHCP
 from das.model.histogram import Histogram
 from das.model.kinds import PERSONS
+from das.model.not_private import Private
 from das.model.publications import Publication
 from das.model.spine import Spine
 from das.model.universe import Universe
@@ -45,7 +46,7 @@ def write(
     counts: DhcCounts,
     *,
     name: str,
-    private: bool,
+    private: Private,
     csv: bool = False,
     tables: bool = True,
     progress: Progress = SILENT,
@@ -70,7 +71,7 @@ def write(
 
 
 def write_tables(
-    folder: Path, spine: Spine, counts: DhcCounts, *, private: bool, progress: Progress = SILENT
+    folder: Path, spine: Spine, counts: DhcCounts, *, private: Private, progress: Progress = SILENT
 ) -> list[Path]:
     """The tables of all universes and levels, each level of a universe whole or not at all; returns their files."""
     todo = [

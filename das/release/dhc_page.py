@@ -15,6 +15,7 @@ from das.model.dhc.households import DHCH
 from das.model.dhc.persons import DHCP
 from das.model.dhc.units import TENURES, TENVACGQ
 from das.model.histogram import Histogram
+from das.model.not_private import Private
 from das.model.solution import Certificates
 from das.model.spine import Spine
 from das.release.dhc_files import DhcCounts, check
@@ -42,7 +43,7 @@ def write(
     counts: DhcCounts,
     certificates: Mapping[str, Mapping[str, Certificates]],
     privacy: Document | None,
-    private: bool,
+    private: Private,
     universes: Sequence[DhcUniverse] = (),
 ) -> None:
     """Write the page under ``out``. ``certificates`` are those of the estimation by universe and level, empty where they are not at hand;
@@ -68,7 +69,7 @@ def margins(u: DhcUniverse) -> Iterator[NoiseMargins]:
             )
 
 
-def _facts(name: str, privacy: Document | None, private: bool) -> Facts:
+def _facts(name: str, privacy: Document | None, private: Private) -> Facts:
     words = "relationship, sex, age, origin and race of persons; types of households; tenure and vacancy of units"
     if privacy is None:
         return {"name": name, "schema": words, "private": private, "apart": False}

@@ -25,7 +25,7 @@ def publish(
                         tables=spec.output.tables, progress=progress)  # fmt: skip
     dhc_dictionary.write(opened)
     if spec.output.report:
-        with stages("report of the release"):
+        with stages.page("report of the release", out / dhc_page.NAME):
             progress.stage("report of the release", None)
             certificates = {name: e.certificates for name, e in done.items()}
             dhc_page.write(

@@ -8,11 +8,12 @@ the specification and of the codes of the lowest level, so verification writes i
 
 from __future__ import annotations
 
-import csv
 import io
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
+from das.files import csv_text
 from das.files.microdata.layout import layout
 from das.files.release import areas, measured_spine
 from das.files.release import spine as spine_file
@@ -21,7 +22,7 @@ from das.files.release.tables import NAME as PLACE
 from das.model.labels import NOT_COUNTED, level_words
 from das.model.microdata_form import GEOCODE as PLACE_CODE
 from das.model.microdata_form import MicrodataForm
-from das.model.not_private import CELL, COLUMN, WARNING, marked_rows
+from das.model.not_private import CELL, COLUMN, WARNING, Private, marked_rows
 from das.model.post_processing import PostProcessing
 from das.model.publications import SAYS
 from das.model.schema import Schema
@@ -42,7 +43,7 @@ FILES = (
     ),
     ("report.html", "look up a place: its published counts, its noisy measurements, and their intervals"),
     ("worse-than-measured.json", "measured queries whose published counts are further off than their noise explains"),
-    (NAME, "this file"),
+    (NAME, f"this file; {csv_text.SAYS}"),
     ("spine.parquet", "the tree of places, root first"),
     (areas.NAME, "the areas off the tree that the input knew, with the units of the lowest level in each; if any"),
 )
@@ -95,13 +96,11 @@ def text(after: PostProcessing, spine: Spine, assigned: Assigned, apart: Collect
     return written(entries(after, spine, assigned, apart), after.private)
 
 
-def written(entries: Iterable[DictionaryLine], private: bool) -> str:
+def written(entries: Iterable[DictionaryLine], private: Private) -> str:
     """Such a file of these lines."""
     out = io.StringIO()
     rows = marked_rows(map(vars, entries), private)
-    lines = csv.DictWriter(out, rows[0], lineterminator="\n")
-    lines.writeheader()
-    lines.writerows(rows)
+    csv_text.write_rows(out, chain([tuple(rows[0])], (tuple(row.values()) for row in rows)))
     return out.getvalue()
 
 
@@ -213,7 +212,7 @@ def of_microdata(
 
 
 def of_tables(
-    tables: Iterable[Table], records: str, spine: Spine, made_up: Mapping[str, str], private: bool
+    tables: Iterable[Table], records: str, spine: Spine, made_up: Mapping[str, str], private: Private
 ) -> Iterator[LineParts]:
     """Of published tables: their columns. ``made_up``: sentences on attributes that were made up by a rule."""
     places = {c for level in spine.levels for c in identifiers(spine, level)}
@@ -226,7 +225,7 @@ def of_tables(
         yield from marks(file, [made_up[a] for a in table.assigned], private)
 
 
-def marks(file: str, made_up: Sequence[str], private: bool) -> Iterator[LineParts]:
+def marks(file: str, made_up: Sequence[str], private: Private) -> Iterator[LineParts]:
     """Of the columns after all others: what was ``made_up`` by a rule, and that the noise was seeded."""
     if made_up:
         yield "column", file, NOT_COUNTED, "", " ".join(made_up)

@@ -31,7 +31,7 @@ from das.files.run.run_directory import RunDirectory
 from das.files.run.staged import perform
 from das.model.error_rows import ErrorRow
 from das.model.histogram import Histogram
-from das.model.not_private import marked
+from das.model.not_private import Private, marked
 from das.model.prior import HousingPrior
 from das.model.release import Release
 from das.model.solution import Certificates
@@ -65,7 +65,7 @@ class Made:
 @dataclass(frozen=True)
 class Outcome:
     """What a run has written, and how well it did (``rows`` by universe; empty without the truth). ``notes``: what
-    of published files could not be taken over as it stands. ``was_finished``: this was to resume a run that had
+    of published files could not be taken over as it stands, and pages that could not be made. ``was_finished``: this was to resume a run that had
     ended, and nothing was done. ``private``: the noise was not seeded."""
 
     directory: RunDirectory
@@ -73,7 +73,7 @@ class Outcome:
     seconds: float
     notes: tuple[str, ...] = ()
     was_finished: bool = False
-    private: bool = True
+    private: Private = True
 
 
 def estimate_from(
@@ -146,7 +146,7 @@ def _estimate_from(
         directory,
         {},
         stages.seconds,
-        privacy.says if isinstance(privacy, ForeignStatement) else (),
+        (*(privacy.says if isinstance(privacy, ForeignStatement) else ()), *stages.notes),
         private=privacy.private,
     )
 
@@ -240,7 +240,7 @@ def _described(
     atomic.write_json(out / MISFITS, marked({WORSE: [asdict(m) for m in found]}, after.private))
     shown = None
     if after.report:
-        with stages("report of the release"):
+        with stages.page("report of the release", out / release_report.NAME):
             progress.stage("report of the release", None)
             shown = release_report.shown(opened, published)
             release_report.write(

@@ -19,7 +19,7 @@ from das.files.detailed import measurements
 from das.files.detailed import parameters as parameter_files
 from das.files.detailed import regions as regions_file
 from das.files.detailed import totals as totals_file
-from das.files.parquet import LOST
+from das.files.parquet import LOST, refuse_marked
 from das.files.run import run_directory
 from das.model.adaptive import FIRST, ONLY, PRODUCTS, LevelPlan
 from das.model.group_measurement import UNMEASURED, GroupMeasurement
@@ -90,7 +90,7 @@ class OpenedGroups:
         iterations = self.spec.parameters.iterations
         members = iterations.of(plan.at)
         only = iterations.detailed_only[members] & bool(plan.first)
-        root = run_directory.nmf_folder(self.folder, self.name)
+        root = self._root(plan)
         yield from measurements.each(root, plan, iterations.code[members], only)
 
     def part(self, plan: LevelPlan, shard: int) -> GroupMeasurement:
@@ -98,8 +98,16 @@ class OpenedGroups:
         iterations = self.spec.parameters.iterations
         members = iterations.of(plan.at)
         only = iterations.detailed_only[members] & bool(plan.first)
-        root = run_directory.nmf_folder(self.folder, self.name)
+        root = self._root(plan)
         return measurements.part(root, plan, shard, iterations.code[members], only)
+
+    def _root(self, plan: LevelPlan) -> Path:
+        """The folder of all measurements. Raises :class:`ReleaseError` where files of a level say that they were seeded, and the
+        specification does not."""
+        root = run_directory.nmf_folder(self.folder, self.name)
+        for path in measurements.paths(root, plan):
+            refuse_marked(path, self.spec.run.private)
+        return root
 
     @cached_property
     def codes(self) -> dict[str, NDArray[np.str_]]:

@@ -9,9 +9,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 from das.files.release import replicates
+from das.files.release.interval_rows import BASIS
 from das.files.release.tables import GEOID
+from das.model.not_private import Private
 from das.model.universe import Universe
 from das.release.dictionary import NAME, DictionaryLine, LineParts, marks, written
+from das.release.interval_basis import BASES
 from das.release.replicated import PAGE, Tabulated
 from das.tables import Table
 
@@ -34,6 +37,7 @@ COLUMNS = {
     "bias": "mean difference of the replicates from the published count",
     "bias_subtracted": "whether the interval is about the published count less the bias",
     "replicates": "how many replicates there are",
+    BASIS: "what the interval rests on; ends are missing of what is not covered",
 }
 
 
@@ -51,7 +55,7 @@ def text(of: Tabulated, tables: Collection[str], *, paged: bool) -> str:
     return written(out, private)
 
 
-def _table(u: Universe, table: Table, made_up: list[str], private: bool) -> Iterator[LineParts]:
+def _table(u: Universe, table: Table, made_up: list[str], private: Private) -> Iterator[LineParts]:
     file = f"{table.name}_*.parquet"
     yield (
         "file",
@@ -63,10 +67,11 @@ def _table(u: Universe, table: Table, made_up: list[str], private: bool) -> Iter
     for column, says in COLUMNS.items():
         yield "column", file, column, "", says
     yield from (("code", file, "variable", name, x) for name, x in zip(table.columns, table.labels, strict=True))
+    yield from (("code", file, BASIS, word, says) for word, says in BASES.items())
     yield from marks(file, made_up, private)
 
 
-def _replicates(u: Universe, private: bool) -> Iterator[LineParts]:
+def _replicates(u: Universe, private: Private) -> Iterator[LineParts]:
     file = f"{replicates.NAME}/{u.kind.folder}/replicate=*/part-*.parquet"
     yield "file", file, "", "", (f"replicates of {u.records}, and as number 000 the release: one row for each cell of a unit of "
                                  "the lowest level in which anybody is")  # fmt: skip

@@ -14,6 +14,7 @@ import numpy as np
 
 from das.files import atomic
 from das.files.release import replicates
+from das.model.count_range import count_range, range_of_areas
 from das.model.histogram import Histogram
 from das.model.universe import Universe
 from das.release import interval_dictionary, page
@@ -50,6 +51,8 @@ def replicated(
     """What a page shows, with the interval of every published answer; ``held`` are the counts of the release and of its replicates, by
     universe."""
     lowest, schemas = opened.spine.levels[-1], {u.name: u.schema for u in opened.after.universes}
+    bounds = {u.name: opened.published_bounds(u) for u in opened.after.universes}
+    kinds = {areas.kind: areas for areas in shown.areas}
     off = {(name, areas.kind): [areas.histogram(levels[lowest]) for levels in found]
            for name, found in held.items() for areas in shown.areas}  # fmt: skip
 
@@ -57,7 +60,13 @@ def replicated(
         query, found = schemas[a.universe].query(a.query), held[a.universe]
         counts = off.get((a.universe, a.level)) or [levels[a.level] for levels in found]
         spread = ReplicateErrors.over(a.published, (h.answer(query) for h in counts[1:]))
-        made = interval(a.published, spread, asked.coverage, "ct" if asked.rule == BY_TRUTH else asked.rule)
+        masks = query.index == np.arange(query.answers)[:, None]
+        if a.level in kinds:
+            within = range_of_areas(bounds[a.universe][lowest], opened.spine, kinds[a.level], masks)
+        else:
+            within = count_range(bounds[a.universe][a.level], masks, 0, len(a.published))
+        rule = "ct" if asked.rule == BY_TRUTH else asked.rule
+        made = interval(a.published, spread, asked.coverage, rule, within=within)
         return replace(a, lower=made.lower.astype(np.int64), upper=made.upper.astype(np.int64))
 
     return replace(shown, answers=tuple(of(a) for a in shown.answers))

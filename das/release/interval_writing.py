@@ -31,6 +31,7 @@ from das.model.not_private import marked
 from das.model.spine import Spine
 from das.model.universe import Universe
 from das.release import interval_files
+from das.release.interval_basis import BASES, NOT_COVERED
 from das.release.replicated import BY_TRUTH, AskedIntervals, Tabulated, file_of
 from das.release.replicated_counts import ReplicatedCounts
 from das.tables import Table
@@ -46,13 +47,17 @@ Slice = tuple[int, int]
 class _Writing:
     """What is written of one universe: by level the tables that are asked for."""
 
-    spine: Spine
+    of: Tabulated
     universe: Universe
     paths: Sequence[Path]  #: of the release and of its replicates
     tables: Mapping[str, Sequence[tuple[Table, IntervalWriter]]]
     bounds: Mapping[str, LevelBounds]  #: by level, where any are known
     asked: AskedIntervals
     progress: Progress
+
+    @property
+    def spine(self) -> Spine:
+        return self.of.spine
 
     @cached_property
     def codes(self) -> tuple[Codes, ...]:
@@ -100,10 +105,14 @@ class _Writing:
         """Intervals of the units of a level from ``first`` on: of the release, the first of ``found``, from its replicates."""
         level = self.spine.levels[depth]
         for table, writer in self.tables.get(level, ()):
-            counts = ReplicatedCounts(table, found, above, parent, self.bounds.get(level))
-            for start, value, spread, made in counts.intervals(self.asked.coverage, self.asked.rule):
+            bounds = self.bounds.get(level)
+            if bounds is not None and found[0].units < len(bounds):
+                bounds = bounds.part(first, first + found[0].units)
+            exact = self.of.exact(self.universe, table, level)
+            counts = ReplicatedCounts(table, found, above, parent, bounds, exact, self.of.rests)
+            for start, value, spread, made, basis in counts.intervals(self.asked.coverage, self.asked.rule):
                 codes = self.codes[depth][first + start : first + start + len(value)]
-                writer.add(IntervalRows(codes, value, spread, made))
+                writer.add(IntervalRows(codes, value, spread, made, basis, tuple(BASES), basis != NOT_COVERED))
             self.progress.advance()
 
 
@@ -127,8 +136,7 @@ def write_intervals(
             mine = [(table, level) for other, table, level in chosen if other.name == u.name]
             by_level = {level: [(t, writers[t.name, lv]) for t, lv in mine if lv == level] for _, level in mine}
             paths = [replicates.path_of(out, u.kind.folder, n) for n in range(asked.count + 1)]
-            bounds = of.bounds(u) if asked.rule == BY_TRUTH else {}
-            _Writing(of.spine, u, paths, by_level, bounds, asked, progress).tree(depth, slices)
+            _Writing(of, u, paths, by_level, of.bounds(u), asked, progress).tree(depth, slices)
     rows = {file_of(table, level): writers[table.name, level].rows for _, table, level in chosen}
     told = {"replicates": asked.count, "coverage": asked.coverage, "rule": asked.rule}
     every = _before(out, told) | rows

@@ -1,8 +1,9 @@
 """The interval at 95 % that a release gives of every count: from all that it says of the count's own unit.
 
 At the levels of ``estimates/`` (full information) from the measurements of all levels together, for the sums that are
-there; otherwise from the unit's own measurements (:mod:`das.estimate.margins`). Like ``das.release.post``, nothing here can see
-the truth.
+there; otherwise from the unit's own measurements (:mod:`das.estimate.margins`). What is certain, by invariants, structures and
+impossible combinations (:mod:`das.model.count_range`), is its own interval; no interval reaches below zero, nor above a known total. Like
+``das.release.post``, nothing here can see the truth.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ from das.estimate import margins
 from das.estimate.margins import UNKNOWN, LevelMargins
 from das.files.measurements.nmf_reader import NmfReader
 from das.files.release.estimates import EstimateReader, folder_of
+from das.model.count_range import count_range
 from das.model.level_bounds import LevelBounds
+from das.model.limits import NO_LIMIT
 from das.model.measurement import MeasurementSource
 from das.model.query import Query
 from das.model.schema import Schema
@@ -45,9 +48,9 @@ class Intervals:
         stop: int | None = None,
         wanted: NDArray[np.bool_] | None = None,
     ) -> tuple[Ints, Ints]:
-        """Estimates of sums of cells ``(columns, cells)`` in units ``start:stop``, rounded, and their margins, both
-        ``(units, columns)``; the margin is ``UNKNOWN`` where nothing determines the sum, and of batches without a unit
-        that is ``wanted``, ``(units of the level,)``."""
+        """Estimates of sums of cells ``(columns, cells)`` in units ``start:stop``, rounded, and brought to where the count can be; and their
+        margins, both ``(units, columns)``. The margin is 0 of what is certain, and ``UNKNOWN`` where nothing determines the sum, and of
+        batches without a unit that is ``wanted``, ``(units of the level,)``."""
         spine = self.release.spine
         stop = spine.units(level) if stop is None else stop
         value = np.zeros((stop - start, len(columns)), dtype=np.int64)
@@ -66,7 +69,29 @@ class Intervals:
             for j, (query, answer) in informed.items():
                 v, e = self._estimates.read(level, query, a, b)
                 value[here, j], margin[here, j] = self._whole(v[:, answer], e[:, answer].astype(np.float64))
+            least, most = count_range(self._bounds[level], columns, a, b)
+            margin[here][least == most] = 0
+            value[here] = np.clip(value[here], least, most)
         return value, margin
+
+    def most(self, level: str, start: int = 0, stop: int | None = None) -> Ints | None:
+        """The known totals of units, ``(units,)``: no count of theirs is more. Nothing where none is known."""
+        total = self._bounds[level].total
+        return None if total is None else total[start:stop]
+
+    def ends(
+        self,
+        level: str,
+        columns: Masks,
+        start: int = 0,
+        stop: int | None = None,
+        wanted: NDArray[np.bool_] | None = None,
+    ) -> tuple[Ints, Ints]:
+        """Both ends of the intervals of :meth:`read`, ``(units, columns)``; ``UNKNOWN`` at the upper end where there is none."""
+        value, margin = self.read(level, columns, start, stop, wanted)
+        most = self.most(level, start, stop)
+        limit = np.full(len(value), NO_LIMIT) if most is None else most
+        return margins.ends(value, margin, np.zeros_like(value), limit[:, None])
 
     def _whole(self, value: NDArray[np.float64], error: NDArray[np.float64]) -> tuple[Ints, Ints]:
         return margins.whole(self.universe.wide, value, error)

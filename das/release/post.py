@@ -50,6 +50,7 @@ from das.model.level_bounds import LevelBounds
 from das.model.limits import Limits
 from das.model.measured_spine import MeasuredSpine
 from das.model.measurement import MeasurementSource
+from das.model.not_private import Private
 from das.model.post_processing import PostProcessing
 from das.model.release import Release
 from das.model.schema import Schema
@@ -117,7 +118,8 @@ class Opened:
 
     def source(self, universe: Universe) -> NmfReader:
         tree = self.tree(universe)
-        return NmfReader(run_directory.nmf_folder(self.folder, universe.name), tree.spine, tree.measured, self.part)
+        root = run_directory.nmf_folder(self.folder, universe.name)
+        return NmfReader(root, tree.spine, tree.measured, self.part, private=self.after.private)
 
     def noisy(self, universe: Universe) -> MeasurementSource:
         """The measurements of published units: sums of those that were measured, where these are others."""
@@ -299,20 +301,27 @@ def estimate(
     def keep(known: Collapsed) -> None:
         if out is not None:
             progress.stage(f"unbiased estimates: {universe.name}", None)
-            write_estimates(known, universe, out)
+            write_estimates(known, universe, out, private=after.private)
 
     return full_information(source, tree.spine, bounds, universe, method, pool, progress, tolerance=after.tolerance,
                             housing_prior=housing, keep=keep)  # fmt: skip
 
 
 def write_estimates(
-    known: Collapsed, universe: Universe, release: Path, above: Unbiased | None = None, *, shard: int = 0
+    known: Collapsed,
+    universe: Universe,
+    release: Path,
+    above: Unbiased | None = None,
+    *,
+    shard: int = 0,
+    private: Private,
 ) -> None:
     """Unbiased estimates of every level of a part above the lowest, with their standard errors. ``above``: of a shard what they
     are of its units of the trunk."""
     folder = folder_of(release, universe.name)
     for level, rows in groupby(known.unbiased(above), key=itemgetter(0)):
-        estimates.write(folder, level, universe.schema, known.spine, (row[1:] for row in rows), shard=shard)
+        estimates.write(folder, level, universe.schema, known.spine, (row[1:] for row in rows), shard=shard,
+                        private=private)  # fmt: skip
 
 
 def publish(

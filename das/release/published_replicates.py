@@ -34,7 +34,7 @@ from das.model.histogram import Histogram
 from das.model.kinds import PERSONS
 from das.model.names import blank, geoids
 from das.model.nesting import nested
-from das.model.not_private import COLUMN
+from das.model.not_private import COLUMN, UNKNOWN, Private
 from das.model.schema import PL94
 from das.model.spine import Spine
 from das.model.states import state_names
@@ -70,7 +70,8 @@ def make(
         UserError: ``out`` has something else in it, or intervals of other files; no such table or level.
     """
     chosen_of(_TABLES, LEVELS, asked.tables, asked.levels)  # before anything is read
-    private = not any(COLUMN in ppmf_persons.header(m).names for files in found for m in files)
+    seeded = any(COLUMN in ppmf_persons.header(m).names for files in found for m in files)
+    private: Private = False if seeded else UNKNOWN
     said = _said(found, progress)
     begin(out, said, resume, private)
     left = [n for n in range(len(found)) if not replicates.path_of(out, PERSONS.folder, n).exists()]
@@ -104,7 +105,9 @@ def open_intervals(out: Path) -> Tabulated | None:
     if not manifest.is_file() or _OF not in (said := run_directory.read_json(manifest)):
         return None
     replicates.check(out)
-    return Tabulated(spine_file.read(out / replicates.SPINE), _TABLES, said.get("private") is True, _BESIDE)
+    return Tabulated(
+        spine_file.read(out / replicates.SPINE), _TABLES, False if said.get("private") is False else UNKNOWN, _BESIDE
+    )
 
 
 def _said(found: Sequence[Sequence[Member]], progress: Progress) -> dict[str, Any]:
@@ -123,7 +126,7 @@ def _said(found: Sequence[Sequence[Member]], progress: Progress) -> dict[str, An
     return {_OF: digest, "records": PERSONS.name, "version": __version__, "sources": listed}
 
 
-def _counted(found: Sequence[Sequence[Member]], out: Path, private: bool, number: int) -> None:
+def _counted(found: Sequence[Sequence[Member]], out: Path, private: Private, number: int) -> None:
     """One of the files as a replicate, by whatever process."""
     persons = ppmf_persons.count(found[number])
     codes = geoids(LEVELS[-1], ppmf_persons.fields(persons.place)[LEVELS[-1]])

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from das import tables
 from das.model.areas import Areas
+from das.model.not_private import Private
 from das.model.spine import Spine
 from das.model.universe import Universe
 from das.release import dhc_files
@@ -24,7 +25,7 @@ class ReleasedTables:
     folder: Path
     spine: Spine
     tables: Mapping[str, Table]
-    private: bool
+    private: Private
     areas: tuple[Areas, ...] = ()
     opened: Opened | None = None
     universe: Mapping[str, Universe] = field(default_factory=dict)

@@ -16,19 +16,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from das import tables
-from das.accounting.document import NAME as STATEMENT
+from das.accounting.codec import identity
 from das.errors import ReleaseError, UserError
 from das.files import atomic
-from das.files.release import interval_rows, replicates
+from das.files.release import interval_rows, replicates, statement
 from das.files.run import run_directory
 from das.files.run.ledger import INTERVALS
 from das.model.histogram import Histogram
 from das.model.level_bounds import LevelBounds
-from das.model.not_private import marked
+from das.model.not_private import Private, marked
 from das.model.spine import Spine
 from das.model.universe import Universe
 from das.release import dhc_files
 from das.release.dhc import OpenedDhc, is_dhc_release, open_dhc
+from das.release.interval_basis import exact_columns
+from das.release.page import exact_queries
 from das.release.post import Opened, open_release
 from das.replicates import RULES, check_rule
 from das.tables import Table
@@ -52,9 +54,10 @@ SAYS = (
 #: Beside those of the demographic file, too.
 _GIVEN = (
     "Given the redistricting counts that were published before, of persons and of occupied and vacant units, which all replicates have: "
-    "the errors of these are in no interval here, and what they determine has no width.",
+    "the errors of these are in no interval here. What they determine has no interval ('not covered'), and what they determine in part is held "
+    "less often than the coverage says, most of all counts of households above the block.",
 )
-_BY_TRUE_VALUE = "Approximate, and by published and by true value alike, over the cells of a level."
+_BY_TRUE_VALUE = "Approximate: by published value, and of small counts nearly as often by true value, over the cells of a table and level together."
 
 
 @dataclass(frozen=True)
@@ -80,7 +83,8 @@ class AskedIntervals:
 AnyOpened = Opened | OpenedDhc
 #: A table of a universe, at a level.
 Chosen = tuple[Universe, Table, str]
-#: Published values of a table and the ends of their intervals, ``(units, columns)`` each.
+#: Published values of a table, the ends of their intervals, and what these rest on, ``(units, columns)`` each: as
+#: :func:`das.files.release.interval_rows.read` has them.
 Ends = tuple[NDArray[np.int64], ...]
 
 
@@ -91,7 +95,7 @@ class Tabulated:
 
     spine: Spine
     tables: tuple[tuple[Universe, Table], ...]
-    private: bool
+    private: Private
     beside: tuple[str, ...] = ()
     opened: AnyOpened | None = None
     at: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -133,6 +137,19 @@ class Tabulated:
         """By level, where any are known."""
         return self.opened.published_bounds(u) if isinstance(self.opened, Opened) else {}
 
+    @property
+    def rests(self) -> bool:
+        """Whether counts of an earlier release are held in all replicates."""
+        return isinstance(self.opened, OpenedDhc)
+
+    def exact(self, u: Universe, table: Table, level: str) -> NDArray[np.bool_] | None:
+        """The columns that are exact by the statement of a release that rests on an earlier one, ``(columns,)``; of any other release the
+        bounds say more."""
+        if self.opened is None or not self.rests:
+            return None
+        names = exact_queries(statement.read(self.opened.folder), u.name, self.spine.levels).get(level, ())
+        return exact_columns(table, u.schema, [u.schema.query(name) for name in names])
+
 
 def open_either(release: Path) -> AnyOpened:
     """A release of either kind. Raises :class:`ReleaseError` or :class:`SpecError` where the folder is no complete one."""
@@ -141,7 +158,7 @@ def open_either(release: Path) -> AnyOpened:
 
 def digest_of(release: Path) -> str:
     """What tells the release from any other."""
-    return run_directory.file_digest(release / STATEMENT)
+    return identity(statement.read(release))
 
 
 def replicates_of(opened: Opened, u: Universe) -> Iterator[Histogram]:
@@ -219,11 +236,11 @@ def _other(key: str, before: Mapping[str, Any], said: Mapping[str, Any]) -> str:
     return f"another {key}: {before.get(key)}"
 
 
-def begin(out: Path, said: Mapping[str, Any], resume: bool, private: bool, own: Path | None = None) -> None:
+def begin(out: Path, said: Mapping[str, Any], resume: bool, private: Private, own: Path | None = None) -> None:
     """The manifest says from the first what the folder is of; of a release it is its ``own``, or none of its.
 
     Raises:
-        UserError: it is of something else, or in a release.
+        UserError: it is of something else, or in a release; or there is nothing to ``resume``.
         ReleaseError: replicates that are there were altered.
     """
     if own is None or out.resolve() != own.resolve():
@@ -238,5 +255,7 @@ def begin(out: Path, said: Mapping[str, Any], resume: bool, private: bool, own: 
         if not resume and "rows" not in before:
             raise UserError("was begun, and not finished", where=out, remedy="go on with --resume, or take it away")
         return
+    if resume:
+        run_directory.refuse_to_resume(out)
     run_directory.refuse_full(out)
     atomic.write_json(manifest, marked(said, private))

@@ -5,15 +5,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
+from das.model.count_range import count_range
 from das.model.frozen import Frozen
 from das.model.histogram import Histogram
 from das.model.level_bounds import LevelBounds
 from das.model.spine import Spine
+from das.release.interval_basis import bases
 from das.release.replicated import BY_TRUTH
 from das.replicates import ReplicateErrors, ReplicateInterval, interval
 from das.replicates.by_truth import ShownCounts, regions
@@ -23,21 +24,24 @@ Ints = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 #: Values of a table that are held at once, of each sum.
 BATCH = 1 << 22
-#: From which unit on, published values, the errors of the replicates and the intervals, ``(units, columns)`` each.
-CountedIntervals = tuple[int, Ints, ReplicateErrors, ReplicateInterval]
+#: From which unit on, published values, the errors of the replicates and the intervals, and what they rest on (:data:`das.release.interval_basis.BASES`),
+#: ``(units, columns)`` each.
+CountedIntervals = tuple[int, Ints, ReplicateErrors, ReplicateInterval, NDArray[np.int8]]
 
 
 @dataclass(frozen=True, eq=False)
 class ReplicatedCounts(Frozen):
     """Of units of one level that follow each other: the release, the first of ``found``, and its replicates; of the level ``above``, if
-    there is one, the same, and the ``parent`` there of each unit. Where ``bounds`` forbid a unit to have any, a count is none by
-    structure. Walked some units at a time."""
+    there is one, the same, and the ``parent`` there of each unit. ``bounds`` of the units say what is certain, and where a count cannot be.
+    Walked some units at a time."""
 
     table: Table
     found: Sequence[Histogram]
     above: Sequence[Histogram] | None
     parent: Ints
     bounds: LevelBounds | None = None
+    exact: Mask | None = None  #: columns that are known exactly where there are no bounds
+    rests: bool = False  #: whether counts of an earlier release are the same in all
 
     @staticmethod
     def of(
@@ -56,12 +60,23 @@ class ReplicatedCounts(Frozen):
         """In the order of the units. By the rule that holds by true value, the units must be all of their level."""
         by_truth = regions(self, len(self.table.columns), coverage) if rule == BY_TRUTH else None
         for start, stop in self._slices():
-            value = self._values(self.found[0], start, stop)
+            value, within = self._values(self.found[0], start, stop), self.within(start, stop)
             spread = ReplicateErrors.over(value, (self._values(h, start, stop) for h in self.found[1:]))
-            made = interval(value, spread, coverage, "ct" if by_truth else rule)
+            made = interval(value, spread, coverage, "ct" if by_truth else rule, within=within)
             if by_truth:
                 made = by_truth.widened(made, self._shown(0, start, stop), self._able(start, stop))
-            yield start, value, spread, made
+                made = made if within is None else made.clipped(*within)
+            yield start, value, spread, made, bases(spread, ~self._able(start, stop), rests=self.rests)
+
+    def within(self, start: int, stop: int) -> tuple[Ints, Ints] | None:
+        """The least and the most that each count can be, ``(units, columns)`` both; nothing where nothing is known."""
+        if self.bounds is None:
+            return None
+        columns = range(len(self.table.columns))
+        least, most = count_range(self.bounds, np.stack([self.table.mask(j) for j in columns]), start, stop)
+        return least, most * np.array(
+            [self.table.times(j).max() for j in columns]
+        )  # a record may be counted several times
 
     def __iter__(self) -> Iterator[tuple[Ints, Mask, Iterator[ShownCounts]]]:
         """What :func:`das.replicates.by_truth.regions` asks for."""
@@ -88,19 +103,8 @@ class ReplicatedCounts(Frozen):
         return ShownCounts(value, above, here.totals())
 
     def _able(self, start: int, stop: int) -> Mask:
-        """Where a count may be positive by the bounds, ``(units, columns)``."""
-        if self.bounds is None:
-            return np.ones((stop - start, len(self.table.columns)), dtype=bool)
-        _, upper = self.bounds.limits.some(slice(start, stop))
-        able: Mask = ((upper > 0).astype(np.int64) @ self._room) > 0
-        return able if self.bounds.total is None else able & (self.bounds.total[start:stop, None] > 0)
-
-    @cached_property
-    def _room(self) -> Ints:
-        """How often each column counts the cells of each group of the bounds, ``(groups, columns)``."""
-        assert self.bounds is not None
-        cell = np.flatnonzero(self.bounds.possible)
-        each = Histogram.of(
-            self.bounds.groups, len(self.bounds.possible), self.bounds.group[cell], cell, np.ones_like(cell)
-        )
-        return self.table.values(each)
+        """Where a count is not certain, ``(units, columns)``."""
+        within, shape = self.within(start, stop), (stop - start, len(self.table.columns))
+        if within is not None:
+            return np.asarray(within[0] < within[1])
+        return np.ones(shape, dtype=bool) if self.exact is None else np.broadcast_to(~self.exact, shape)

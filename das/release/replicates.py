@@ -19,7 +19,7 @@ from pathlib import Path
 
 from das.engine import InProcess, Progress, Silent, executor, in_order
 from das.files.microdata import reading as microdata
-from das.files.release import replicates
+from das.files.release import replicates, signature
 from das.files.run.ledger import INTERVALS
 from das.model.budget import Plan
 from das.model.histogram import Histogram
@@ -35,6 +35,7 @@ from das.release.dhc import OpenedDhc
 from das.release.interval_writing import write_intervals
 from das.release.post import Opened, estimate, on_published
 from das.release.replicated import AnyOpened, AskedIntervals, Tabulated, begin, digest_of, open_either
+from das.release.seal import seal_intervals
 from das.version import __version__
 
 #: Values of one chunk of noise, about; of each level no more than two are held.
@@ -139,8 +140,12 @@ def make(
     count.
 
     Raises:
-        UserError: ``out`` has something else in it, or intervals of another seed or release; no such table or level.
+        UserError: ``out`` has something else in it, or intervals of another seed or release; no such table or level; or it is the
+            release's own folder, and the release is signed.
     """
+    own = out.resolve() == (release / INTERVALS).resolve()
+    if own:
+        signature.refuse_signed(release)  # the list of intervals comes under its seal
     opened = open_either(release)
     of = Tabulated.of(opened)
     of.chosen(asked.tables, asked.levels)
@@ -162,7 +167,10 @@ def make(
     with executor(min(workers, max(len(left), 1))) as pool:
         for _ in in_order(pool, partial(_made, release, digest_of(release), out, asked.seed), left, ahead=2 * workers):
             progress.advance()
-    return write_intervals(of, out, said, asked, progress)
+    rows = write_intervals(of, out, said, asked, progress)
+    if own:
+        seal_intervals(release)
+    return rows
 
 
 def _made(release: Path, digest: str, out: Path, seed: int, number: int) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from das.accounting.codec import own_digest
-from das.accounting.document import NAME, PAGE, Stated
+from das.accounting.document import INTERVALS_LIST, NAME, PAGE, Stated
 from das.files import atomic
 from das.files.release import statement
 from das.files.run import run_directory
@@ -34,9 +34,19 @@ def seal(release: Path, said: S, name: str, known: Mapping[str, str] | None = No
     return whole
 
 
+def seal_intervals(release: Path) -> None:
+    """Take the list of the intervals that were made for a release under its seal. All else stays as it was sealed: the page shows
+    what the release had before."""
+    said = statement.read(release)
+    digest = run_directory.file_digest(release / INTERVALS_LIST)
+    said = said.sealed({**said.digests, INTERVALS_LIST: digest}, said.software)
+    said = said.sealed({**said.digests, NAME: own_digest(said)}, said.software)
+    statement.write(release, said)
+
+
 def page(said: Stated, name: str) -> str:
     """The page of a statement. It shows the digests of the other files."""
-    others = {k: v for k, v in said.digests.items() if k not in (NAME, PAGE)}
+    others = {k: v for k, v in said.digests.items() if k not in (NAME, PAGE, INTERVALS_LIST)}
     return privacy_page(said.sealed(others, said.software), name)
 
 

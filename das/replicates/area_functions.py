@@ -13,18 +13,19 @@ statistic          of counts :math:`a_d`, :math:`b_d` of areas d                
 Noise makes areas look more different than they are: the replicates of a deviation or of a dissimilarity lie above the published value,
 and their bias is subtracted where it is half a standard deviation or more. An index needs that warning beside its interval. And it needs
 another one: of districts that were drawn to be equal in published counts the deviation is published too small, and the true one lies where the
-replicates do. No interval begins or ends where the statistic cannot be.
+replicates do. A share, a difference and a rank are moved to either side, and nothing is subtracted from them (:mod:`das.replicates.rules`). No
+interval begins or ends where the statistic cannot be.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from math import ceil
 
 import numpy as np
 from numpy.typing import NDArray
 
-from das.replicates.errors import ReplicateErrors
 from das.replicates.rules import RULES
 
 Floats = NDArray[np.float64]
@@ -33,13 +34,14 @@ Floats = NDArray[np.float64]
 @dataclass(frozen=True, eq=False)
 class AreaFunction:
     """A ``function`` of one or two counts by area; ``each`` says whether of each area, or of all together. It is ``least`` at the least,
-    and ``most`` at the most."""
+    and ``most`` at the most. ``raised``: noise makes it larger."""
 
     counts: int
     each: bool
     function: Callable[..., Floats]
     least: float = -np.inf
     most: float = np.inf
+    raised: bool = False
 
 
 def share(a: Floats, b: Floats) -> Floats:
@@ -86,8 +88,8 @@ FUNCTIONS: Mapping[str, AreaFunction] = {
     "share": AreaFunction(2, True, share, 0, 1),
     "difference": AreaFunction(2, True, difference),
     "rank": AreaFunction(1, True, rank, 1),
-    "deviation": AreaFunction(1, False, deviation, 0),
-    "dissimilarity": AreaFunction(2, False, dissimilarity, 0, 1),
+    "deviation": AreaFunction(1, False, deviation, 0, raised=True),
+    "dissimilarity": AreaFunction(2, False, dissimilarity, 0, 1, raised=True),
 }
 
 
@@ -100,11 +102,22 @@ def other_side(value: Floats, replicates: Floats, of: float = 0.5) -> Floats:
 def for_all_at_once(
     value: NDArray[np.int64] | Floats, replicates: NDArray[np.int64] | Floats, coverage: float, rule: str
 ) -> float:
-    r"""How many root mean squared errors wide the intervals of all areas are, so that all hold together: the quantile at ``coverage`` of
-    :math:`\max_d |q_{d,i} - q_{d,0}| / \mathrm{rmse}_d` over the replicates i ``(s, areas)``, and the rule's own at least."""
-    rmse = ReplicateErrors.of(value, replicates).rmse
-    known = rmse > 0
-    if not known.any():
-        return RULES[rule][0](coverage)
-    largest = (np.abs(replicates - value)[:, known] / rmse[known]).max(axis=1)
-    return max(RULES[rule][0](coverage), float(np.quantile(largest, coverage, method="higher")))
+    r"""How many root mean squared errors wide the intervals of all areas are, so that all hold together: an order statistic, and the
+    rule's own k at least.
+
+    The score of replicate i ``(s, areas)`` is :math:`\max_d |q_{d,i} - q_{d,0}| / \mathrm{rmse}_{d,-i}`, with the errors of the *other*
+    replicates: what the truth is held against is an error that it has no part in. If the truth's error is like theirs, its score is as likely
+    to have any place among the s + 1, so the one at place :math:`\lceil (s + 1) c \rceil` of s is not exceeded with probability c or more. Where that is
+    more than s (fewer replicates than :math:`c / (1 - c)`) it is the largest, which holds with s / (s + 1) alone.
+    """
+    own = RULES[rule][0](coverage, len(replicates))
+    square = np.asarray(replicates - value, dtype=np.float64) ** 2
+    square = square[:, (square > 0).any(axis=0)]
+    if not square.size:
+        return own
+    others = (square.sum(axis=0) - square) / (len(square) - 1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        score = np.sort(np.sqrt(np.where(square > 0, square / others, 0.0)).max(axis=1))
+    place = min(ceil(round((len(score) + 1) * coverage, 9)), len(score))
+    finite = score[np.isfinite(score)]  # an area that one replicate alone moves has no errors of others
+    return max(own, float(finite[min(place, len(finite)) - 1])) if len(finite) else own

@@ -14,8 +14,21 @@ rule    k                                                     b, the bias that i
 ======  ====================================================  =========================================================
 
 Counts are whole: the lower end is rounded down, and is not below 0, the upper one is rounded up. ``ct`` is the Bureau's rule, and the default.
-Five degrees of freedom make up for replicates that scatter too little: a published block is smoother than a true one. Of what is
-no count, such as a share, the bias is subtracted wherever it is half a standard deviation or more.
+Five degrees of freedom make up for replicates that scatter too little: a published block is smoother than a true one. k also has to make up
+for the number of replicates s. About a known center :math:`\sum d_i^2` of normal errors has s degrees of freedom, so a new error is within
+:math:`t_s \sqrt{\mathrm{mse}}` with the coverage: fewer than five replicates take :math:`t_s` in place of :math:`t_5`. With five and more
+:math:`t_5` is the larger.
+
+*What is public of a count.* A count is somewhere from a to b (:mod:`das.model.count_range`). Both ends are cut at these, which loses no
+truth; a count with a = b is certain, and gets itself. The Bureau subtracts no positive bias from small counts: replicates cannot fall below 0, so of
+a count near 0 they lie too high, and the truth does not. At b it is the same the other way round. With r = b - value, the room
+above, a bias is subtracted only if also :math:`r > 5`, and it is positive or :math:`r \ge 25`: of two counts that make up a known sum, such as
+occupied and vacant units, one has the mirror image of the other's interval. Without a known b this is the Bureau's rule to the letter.
+
+*What is no count.* The bias of an index that noise can only raise (a dissimilarity, a deviation) is subtracted by ``ct`` and ``cz`` wherever it is half a
+standard deviation or more. That of a share, a difference or a rank is not: noise moves it to either side, and what the replicates
+show as bias is that of a release *made from* the published counts. Over runs of blocks the estimated bias of shares had a mean of nothing, and subtracting
+it lost a tenth of the coverage (``python -m benchmarks.intervals``).
 
 Source: Ashmead, Hawes, Pritts, Zhuravlev, Keller (2024), sections 3 to 5.
 """
@@ -25,6 +38,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from statistics import NormalDist
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,12 +56,22 @@ MOST = 0.999999
 #: Published values above which a bias is subtracted, and from which one above 0 is.
 SMALL, LARGE = 5, 25
 
-#: By name: the half-width in root mean squared errors at a coverage, and whether a bias is subtracted on condition.
-RULES: Mapping[str, tuple[Callable[[float], float], bool]] = {
-    "ct": (lambda coverage: float(stdtrit(DEGREES, (1 + coverage) / 2)), True),
-    "cz": (lambda coverage: NormalDist().inv_cdf((1 + coverage) / 2), True),
-    "t": (lambda coverage: float(stdtrit(DEGREES, (1 + coverage) / 2)), False),
-    "z": (lambda coverage: NormalDist().inv_cdf((1 + coverage) / 2), False),
+
+def _student(coverage: float, replicates: int) -> float:
+    return float(stdtrit(min(DEGREES, replicates), (1 + coverage) / 2))
+
+
+def _normal(coverage: float, replicates: int) -> float:
+    del replicates
+    return NormalDist().inv_cdf((1 + coverage) / 2)
+
+
+#: By name: the half-width in root mean squared errors at a coverage, of so many replicates, and whether a bias is subtracted on condition.
+RULES: Mapping[str, tuple[Callable[[float, int], float], bool]] = {
+    "ct": (_student, True),
+    "cz": (_normal, True),
+    "t": (_student, False),
+    "z": (_normal, False),
 }
 
 
@@ -61,9 +85,10 @@ class ReplicateInterval(Frozen):
     margin: Floats
     subtracted: NDArray[np.bool_]
 
-    def clipped(self, least: float, most: float) -> ReplicateInterval:
-        """Of a statistic that is nowhere else."""
-        return replace(self, lower=np.maximum(self.lower, least), upper=np.minimum(self.upper, most))
+    def clipped(self, least: float | NDArray[np.int64], most: float | NDArray[np.int64]) -> ReplicateInterval:
+        """Of a statistic that is nowhere else: both ends are moved to the nearest place where it can be."""
+        ends: list[NDArray[Any]] = [np.clip(end, least, most).astype(end.dtype) for end in (self.lower, self.upper)]
+        return replace(self, lower=ends[0], upper=ends[1])
 
 
 def check_coverage(coverage: float) -> None:
@@ -86,8 +111,12 @@ def interval(
     coverage: float,
     rule: str = "ct",
     factor: float | None = None,
+    *,
+    within: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None,
+    raised: bool = False,
 ) -> ReplicateInterval:
-    """Of published values, which are counts if they are integers. ``factor`` takes the place of the rule's own k.
+    """Of published values, which are counts if they are integers. ``factor`` takes the place of the rule's own k. ``within``: of counts, the least
+    and the most that each can be. ``raised``: of what is no count, whether noise raises it, so that its bias is subtracted.
 
     Raises:
         InputError: no such rule, or a coverage that is none.
@@ -96,15 +125,19 @@ def interval(
     wide, conditional = RULES[rule]
     counts = np.issubdtype(value.dtype, np.integer)
     subtracted = np.zeros(value.shape, dtype=bool)
-    if conditional:
+    if conditional and counts:
+        subtracted = errors.leans() & (value > SMALL) & ((errors.first < 0) | (value >= LARGE))
+        if within is not None:
+            room = within[1] - value
+            subtracted &= (room > SMALL) & ((errors.first > 0) | (room >= LARGE))
+    elif conditional and raised:
         subtracted = errors.leans()
-        if counts:
-            subtracted = subtracted & (value > SMALL) & ((errors.first < 0) | (value >= LARGE))
     point = value - np.where(subtracted, errors.bias, 0.0)
-    margin = (wide(coverage) if factor is None else factor) * errors.rmse
+    margin = (wide(coverage, errors.replicates) if factor is None else factor) * errors.rmse
     lower, upper = point - margin, point + margin
-    if counts:
-        return ReplicateInterval(
-            np.maximum(np.floor(lower), 0).astype(np.int64), np.ceil(upper).astype(np.int64), margin, subtracted
-        )
-    return ReplicateInterval(lower, upper, margin, subtracted)
+    if not counts:
+        return ReplicateInterval(lower, upper, margin, subtracted)
+    whole = ReplicateInterval(
+        np.maximum(np.floor(lower), 0).astype(np.int64), np.ceil(upper).astype(np.int64), margin, subtracted
+    )
+    return whole if within is None else whole.clipped(*within)

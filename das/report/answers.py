@@ -66,8 +66,8 @@ class Answers:
     ``title`` and ``labels`` are the words for the query and for each answer. ``margin`` of shape ``(units,)`` is that of
     one noisy answer at 95 %, -1 where a unit was not measured; without any measurement it and ``noisy`` are ``None``.
     ``exact``: the published answers are invariants. ``middle`` and ``within`` are the interval at 95 % of each answer, from
-    all that is known of its unit: the unbiased estimate, and what the true count is off it at most, -1 where nothing
-    determines it; ``None`` off the spine. ``lower`` and ``upper`` are the ends of the intervals of the published answers from replicates,
+    all that is known of its unit: the unbiased estimate, brought to where the count can be, and what the true count is off it at most, -1 where
+    nothing determines it; ``None`` off the spine. It is cut at 0 and, where all answers of a unit add up to what is known (``limited``), at that. ``lower`` and ``upper`` are the ends of the intervals of the published answers from replicates,
     where there are any. Nothing in it depends on the truth.
     """
 
@@ -84,6 +84,7 @@ class Answers:
     within: Ints | None = None
     lower: Ints | None = None
     upper: Ints | None = None
+    limited: bool = False
 
     def __post_init__(self) -> None:
         units, answers = self.published.shape
@@ -97,6 +98,14 @@ class Answers:
         intervals = (self.middle, self.within, self.lower, self.upper)
         if any(x is not None and x.shape != self.published.shape for x in intervals):
             raise InputError("counts and intervals differ in shape", where=f"{self.level}, {self.query}")
+
+    def interval(self, unit: int, answer: int) -> tuple[int, int] | None:
+        """Both ends of the interval from all that is known of a unit; ``None`` where there is none."""
+        if self.middle is None or self.within is None or self.within[unit, answer] < 0:
+            return None
+        middle, within = int(self.middle[unit, answer]), int(self.within[unit, answer])
+        high = middle + within
+        return max(middle - within, 0), min(high, int(self.published[unit].sum())) if self.limited else high
 
     @property
     def key(self) -> AnswerKey:
@@ -194,7 +203,8 @@ def _read(universe: PublishedUniverse, query: Query, level: str, middle: Ints, w
         m = universe.noisy.read(level, same[0], 0, universe.published[level].units)
         noisy, margins = m.values, _margins(universe.noise, level, same[0], m.variance)
     return Answers(universe.name, level, query.name, universe.title(query), tuple(query.captions()),
-                   universe.published[level].answer(query), noisy, margins, universe.is_exact(query, level), middle, within)  # fmt: skip
+                   universe.published[level].answer(query), noisy, margins, universe.is_exact(query, level), middle, within,
+                   limited=universe.is_exact(universe.schema.query("total"), level))  # fmt: skip
 
 
 def across(universe: PublishedUniverse, query: Query, kind: str, published: Ints, lowest: str) -> Answers:

@@ -5,27 +5,35 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from das.model.not_private import Private
 from das.report.template import environment
 
-#: An interval is called wide where its margin is more than this of the estimate.
+#: An interval is called wide where half its width is more than this of the estimate.
 WIDE = 0.1
 
 
 @dataclass(frozen=True)
 class AreaCell:
-    """One count of one area; ``margin`` is ``None`` where there is no interval."""
+    """One count of one area: the ``estimate`` and the ends of its interval, ``None`` where there is none."""
 
     published: int
-    estimate: int
-    margin: int | None
+    estimate: int | None = None
+    low: int | None = None
+    high: int | None = None
+
+    @property
+    def exact(self) -> bool:
+        return self.low is not None and self.low == self.high
 
     @property
     def outside(self) -> bool:
-        return self.margin is not None and abs(self.published - self.estimate) > self.margin
+        return self.low is not None and self.high is not None and not self.low <= self.published <= self.high
 
     @property
     def wide(self) -> bool:
-        return self.margin is not None and self.margin > WIDE * abs(self.estimate)
+        if self.low is None or self.high is None or self.estimate is None:
+            return False
+        return self.high - self.low > 2 * WIDE * abs(self.estimate)
 
 
 @dataclass(frozen=True)
@@ -44,7 +52,7 @@ class AreaSection:
 
     @property
     def intervals(self) -> int:
-        return sum(c.margin is not None for _, cells in self.rows for c in cells)
+        return sum(c.low is not None for _, cells in self.rows for c in cells)
 
 
 @dataclass(frozen=True)
@@ -84,7 +92,7 @@ class PlanSummary:
 
 def area_html(
     name: str, kind: str, areas: int, coverage: float, sections: Sequence[AreaSection], plan: PlanSummary | None,
-    computed: Sequence[ComputedLine] = (), *, private: bool,
+    computed: Sequence[ComputedLine] = (), *, private: Private,
 ) -> str:  # fmt: skip
     """``name`` is that of the release. The same arguments give the same page."""
     page = environment().get_template("areas.html")

@@ -16,7 +16,7 @@ from matplotlib.patches import Patch
 from matplotlib.path import Path as Outline
 from numpy.typing import NDArray
 
-from das.model.not_private import COLUMN
+from das.model.not_private import COLUMN, Private
 from das.report.figures import INK, STYLE, svg
 from das.report.template import environment, whole
 
@@ -42,7 +42,7 @@ class Choropleth:
     signed: bool
     lacks: Sequence[str]
     confidential: bool
-    private: bool
+    private: Private
 
 
 def classes(values: NDArray[np.float64], signed: bool) -> list[tuple[float, float, str]]:

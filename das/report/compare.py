@@ -10,11 +10,12 @@ from matplotlib.ticker import FuncFormatter
 
 from das.model.error_rows import CLASSES, Comparison
 from das.model.labels import level_words
+from das.model.not_private import Private
 from das.report import figures
 from das.report.template import environment
 
 
-def compare_page(rows: Sequence[Comparison], name: str, private: bool, titles: Mapping[str, str]) -> str:
+def compare_page(rows: Sequence[Comparison], name: str, private: Private, titles: Mapping[str, str]) -> str:
     """One self-contained page: for each level a panel of ratios and a panel of biases, then the table. ``titles`` are
     words for queries."""
     levels = list(dict.fromkeys(r.level for r in rows))

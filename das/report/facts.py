@@ -9,6 +9,7 @@ from typing import Any, NotRequired, TypedDict
 
 from das.accounting.document import Document, Epsilons, ForeignStatement, GaussianStatement
 from das.accounting.fields import decimal as delta_text
+from das.model.not_private import Private
 from das.model.schema import Schema
 from das.model.solution import Certificate
 
@@ -46,7 +47,7 @@ class Facts(TypedDict):
 
     name: str
     schema: str
-    private: bool
+    private: Private
     apart: bool  #: the units that were measured are not the published ones
     neighbours: NotRequired[str]
     mechanism: NotRequired[str]

@@ -9,13 +9,14 @@ from collections.abc import Sequence
 
 from markupsafe import Markup
 
+from das.model.not_private import Private
 from das.report import lookup
 from das.report.answers import Shown
 from das.report.template import environment
 
 
 def interval_html(
-    shown: Shown, name: str, coverage: float, replicates: int, enough: int, says: Sequence[str], *, private: bool
+    shown: Shown, name: str, coverage: float, replicates: int, enough: int, says: Sequence[str], *, private: Private
 ) -> str:
     """``shown`` has intervals at ``coverage`` from so many ``replicates``; ``enough`` would do for all that is computed of them. ``says``
     must stand beside them.
@@ -24,7 +25,7 @@ def interval_html(
     """
     return environment().get_template("intervals.html").render(
         confidential=False,
-        root="../",
+        to_release="../",
         private=private,
         name=name,
         percent=f"{100 * coverage:g}",

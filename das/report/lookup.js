@@ -85,10 +85,12 @@
     if (replicated) add(row, "td", q.below ? fromTo(published - q.below[at], published + q.above[at]) : "–", { class: "strong" });
     add(row, "td", q.noisy && q.measured[unit] ? number(q.noisy[at]) : q.exact ? "exact" : "not measured");
     const within = q.within ? q.within[q.kind[unit] * q.labels.length + i] : -1, middle = within < 0 ? 0 : published + q.off[at];
-    const outside = Math.abs(published - middle) > within ? "\u2691 outside " : "";
+    const all = q.limited ? q.labels.reduce((sum, _, j) => sum + q.published[j * units + unit], 0) : Infinity;
+    const from = Math.max(middle - within, 0), to = Math.min(middle + within, all);
+    const outside = published < from || published > to ? "\u2691 outside " : "";
     if (q.exact) add(row, "td", number(published));
     else if (within < 0) add(row, "td", "–");
-    else add(row, "td", outside + fromTo(middle - within, middle + within));
+    else add(row, "td", outside + fromTo(from, to));
     if (withTruth) {
       add(row, "td", number(q.true[at]));
       add(row, "td", number(published - q.true[at]), { class: "strong" });

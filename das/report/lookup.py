@@ -59,7 +59,12 @@ def _query(a: Answers, true: Ints | None) -> dict[str, Any]:
         out |= {"noisy": pack(a.noisy.T), "measured": pack(a.measured.astype(np.int64))}
     if a.middle is not None and a.within is not None:  # margins are those of a few kinds of units
         within, kind = np.unique(a.within, axis=0, return_inverse=True)
-        out |= {"off": pack((a.middle - a.published).T), "within": pack(within), "kind": pack(kind.ravel())}
+        out |= {
+            "off": pack((a.middle - a.published).T),
+            "within": pack(within),
+            "kind": pack(kind.ravel()),
+            "limited": a.limited,
+        }
     if a.lower is not None and a.upper is not None:
         out |= {"below": pack((a.published - a.lower).T), "above": pack((a.upper - a.published).T)}
     if true is not None:

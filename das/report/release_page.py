@@ -109,11 +109,12 @@ def _interval(a: Answers, unit: int, answer: int) -> str:
     published = int(a.published[unit, answer])
     if a.exact:
         return _number(published)
-    if a.middle is None or a.within is None or a.within[unit, answer] < 0:
+    ends = a.interval(unit, answer)
+    if ends is None:
         return "–"
-    middle, within = int(a.middle[unit, answer]), int(a.within[unit, answer])
-    mark = OUTSIDE if abs(published - middle) > within else ""
-    return f"{mark}{_number(middle - within)} to {_number(middle + within)}" if within else f"{mark}{_number(middle)}"
+    low, high = ends
+    mark = "" if low <= published <= high else OUTSIDE
+    return f"{mark}{_number(low)} to {_number(high)}" if low < high else f"{mark}{_number(low)}"
 
 
 def _number(value: int) -> str:

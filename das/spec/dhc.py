@@ -6,7 +6,7 @@ The production budgets are in :mod:`das.model.dhc.strategy`; a configuration say
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -15,9 +15,10 @@ from typing import Literal
 import tomli_w
 from pydantic import Field, field_validator, model_validator
 
+from das.accounting.document import Invariant
 from das.accounting.statement import Terms
 from das.errors import SpecError
-from das.model.budget import Plan
+from das.model.budget import Draw, Plan, dearest
 from das.model.dhc import strategy
 from das.model.frozen import Frozen
 from das.model.kinds import RecordKind, kind_of
@@ -25,6 +26,7 @@ from das.model.not_private import WARNING
 from das.model.post_processing import Method
 from das.model.schema import Schema
 from das.model.strategy import Strategy
+from das.spec.dhc_relations import sentences
 from das.spec.exact import ExactNumber
 from das.spec.parts import Files, Output, Part, Run
 
@@ -57,6 +59,10 @@ class Earlier(Part):
     """A redistricting release of the same blocks, whose published counts the persons and units of every block have. In a release: its name."""
     digest: str = ""
     """Of a release: SHA-256 of the privacy statement of that release."""
+    exact: tuple[tuple[str, str], ...] = ()
+    """Of a release: level and query of the counts of persons that are exact in that release, and so are exact here."""
+    rho: dict[str, ExactNumber] = Field(default={})
+    """Of a release: by universe, what that release cost of one record that is replaced."""
 
 
 class DhcGeography(Part):
@@ -196,8 +202,21 @@ class DhcSpec(Part):
 
     @property
     def exact(self) -> dict[str, tuple[tuple[str, str], ...]]:
-        """By universe level and query of what is published exactly: housing units, and facilities by type."""
-        return {u.name: ((self.geography.levels[-1], u.exact),) if u.exact else () for u in self.universes}
+        """By universe level and query of what is published exactly and measured here: housing units, and facilities by type; and total
+        persons, where the earlier release has them exactly."""
+        totals = tuple((level, query) for level, query in self.constraints.exact if query == "total")
+        own = {u.name: ((self.geography.levels[-1], u.exact),) if u.exact else () for u in self.universes}
+        return own | {PERSONS: totals}
+
+    @property
+    def taken_over(self) -> tuple[Invariant, ...]:
+        """What is exact here because it was exact in the earlier release, whose counts of every block are kept."""
+        says = "{query} of persons of every {level}, which the redistricting release published exactly and this release keeps"
+        return tuple(
+            Invariant.make(universe=PERSONS, constraint=query, level=level, query=query, sign="=",
+                           says=says.format(query=query, level=level))
+            for level, query in self.constraints.exact
+        )  # fmt: skip
 
     @cached_property
     def terms(self) -> Terms:
@@ -205,8 +224,12 @@ class DhcSpec(Part):
         us, plan = self.universes, self.universes[0].plan
         return Terms(
             plan.mechanism, plan.neighbours, self.budget.delta, self.geography.levels,
-            {u.name: u.schema for u in us}, self.exact, paths={u.name: u.plan.paths for u in us},
+            {u.name: u.schema for u in us}, self.exact, paths={u.name: u.plan.paths for u in us}, relations=self._relations,
         )  # fmt: skip
+
+    def _relations(self, draws: Mapping[str, Sequence[Draw]]) -> tuple[str, ...]:
+        costs = {u.name: dearest(draws.get(u.name, ()), u.plan.paths) for u in self.universes}
+        return sentences(costs, self.constraints.rho, self.budget.delta)
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -215,8 +238,8 @@ class DhcSpec(Part):
             f"The redistricting counts of persons and of occupied and vacant units of every block are those of the release {self.constraints.from_!r} "
             f"(SHA-256 of its privacy.json: {self.constraints.digest}). They were published before, from the same records: what that cost is in its "
             "own statement, and adds to this.",
-            "A household is a record of its own, and so is each person in it: whoever asks what is told of a household with all its persons "
-            "adds up what is said of each.",
+            "A household is a record of its own, and so is each person in it. A change of several records of one kind costs up to the square of their "
+            "number, times what one costs.",
         )  # fmt: skip
 
     def dump(self) -> str:
@@ -230,9 +253,9 @@ class DhcSpec(Part):
         """SHA-256 of the resolved specification."""
         return hashlib.sha256(self.dump().encode()).hexdigest()
 
-    def after(self, earlier: str, digest: str) -> DhcSpec:
+    def after(self, earlier: Earlier) -> DhcSpec:
         """The same of a release, which names the one that it rests on."""
-        return self.model_copy(update={"constraints": Earlier.model_validate({"from": earlier, "digest": digest})})
+        return self.model_copy(update={"constraints": earlier})
 
     def lower(self, levels: Sequence[str]) -> int:
         """Where in the ``levels`` of an earlier tree those of this begin. Raises :class:`SpecError`."""

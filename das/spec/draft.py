@@ -9,14 +9,20 @@ from collections.abc import Callable, Iterator, Sequence
 from das.errors import SpecError
 from das.model.profile import ColumnProfile, InputProfile
 from das.model.schema import Attribute
-from das.spec.guess import Guess
+from das.spec.guess import RARE, Guess
 
 UNKNOWN = ("unknown", "missing", "not-stated")
 
 
-def draft(table: InputProfile, found: Guess, name: str) -> str:
-    """The whole configuration, commented."""
-    return "\n".join([*_head(table, name), *_data(table, found), *_schema(found), *_measured(found)]) + "\n"
+def draft(table: InputProfile, found: Guess, name: str, *, rare: bool = False) -> str:
+    """The whole configuration, commented. ``rare``: with all levels of the table, also those that few rows have. No number of
+    records is in it."""
+    return "\n".join([*_head(table, name), *_data(table, found), *_schema(found, rare), *_measured(found)]) + "\n"
+
+
+def left_out(found: Guess) -> list[str]:
+    """The attributes with levels that so few rows have that they are not copied."""
+    return [c.name for c in found.attributes if len(c.common(RARE)) < len(c.values)]
 
 
 def _text(value: str) -> str:
@@ -54,8 +60,9 @@ def _attribute(name: str) -> str:
         return f"{clean}_"
 
 
-def _levels(c: ColumnProfile) -> list[str]:
-    values = sorted(c.values, key=int) if c.whole else list(c.values)
+def _levels(c: ColumnProfile, rare: bool) -> list[str]:
+    kept = c.values if rare else c.common(RARE)
+    values = sorted(kept, key=int) if c.whole else list(kept)
     return [*values, *([_unknown(c)] if c.empty else [])]
 
 
@@ -64,7 +71,7 @@ def _unknown(c: ColumnProfile) -> str:
 
 
 def _head(table: InputProfile, name: str) -> Iterator[str]:
-    yield f"# Drafted from {table.path.replace(chr(10), ' ')}: {table.rows:,} rows. Check every line before you rely on it."
+    yield f"# Drafted from {table.path.replace(chr(10), ' ')}. Check every line before you rely on it."
     yield "# `das check` prints what it costs and how exact it is; docs/own-data.md explains each part."
     yield ""
     yield "[run]"
@@ -104,13 +111,17 @@ def _data(table: InputProfile, found: Guess) -> Iterator[str]:
         yield from (f"{_key(n)} = {_text(_unknown(c))}" for n, c in empty.items())
 
 
-def _schema(found: Guess) -> Iterator[str]:
+def _schema(found: Guess, rare: bool) -> Iterator[str]:
     yield from ("", "[schema]", 'name = "own"', "", "[schema.attributes]")
     yield "# The levels were READ OFF THE DATA. That a level is in this list tells that somebody has it, and so does one that"
     yield "# is not: this is outside the guarantee. Replace each list by one that is public and was fixed in advance, such"
     yield "# as the answers that the form allowed, also those that nobody gave."
-    attributes = _named(found.attributes, _attribute)
-    yield from (f"{_key(n)} = [{', '.join(map(_text, _levels(c)))}]" for n, c in attributes.items())
+    if not rare and left_out(found):
+        yield f"# Levels that fewer than {RARE} rows have are NOT in these lists, for this file is published: add them from the"
+        yield "# questionnaire, or records with them are refused. (For a trial: das init --rare-levels copies all.)"
+    for n, c in _named(found.attributes, _attribute).items():
+        some = "     # some are left out" if not rare and len(c.common(RARE)) < len(c.values) else ""
+        yield f"{_key(n)} = [{', '.join(map(_text, _levels(c, rare)))}]{some}"
 
 
 def _measured(found: Guess) -> Iterator[str]:

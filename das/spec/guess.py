@@ -50,6 +50,9 @@ COUNTS = ("n", "count", "counts", "persons", "people", "frequency", "freq", "num
 ROWS = 5
 #: An attribute has at most so many values (whole numbers such as ages may have more), and a schema so many cells.
 FEW, AGES, CELLS = 60, 130, 20_000
+#: A level that fewer rows have is not copied into a configuration, unless that is asked for: a configuration is published, and
+#: the level of a single person tells that this person exists.
+RARE = 10
 
 
 @dataclass
@@ -65,8 +68,9 @@ class Guess:
     left: dict[str, str] = field(default_factory=dict)  #: column, and why it is not used
 
 
-def guess(table: InputProfile, geography: Sequence[str] = ()) -> Guess:
-    """``geography`` names the columns of the places, from the top down, where that is not to be guessed.
+def guess(table: InputProfile, geography: Sequence[str] = (), *, rare: bool = False) -> Guess:
+    """``geography`` names the columns of the places, from the top down, where that is not to be guessed. ``rare``: levels of few
+    rows count, too.
 
     Raises :class:`InputError` where no column is one of places, or none an attribute.
     """
@@ -89,7 +93,7 @@ def guess(table: InputProfile, geography: Sequence[str] = ()) -> Guess:
         out, [c for c in rest if c not in out.geography and c not in out.areas and c.name not in out.left], table.rows
     )
     rest = [c for c in rest if c not in out.geography and c not in out.areas and c not in out.names.values()]
-    _attributes(out, rest)
+    _attributes(out, rest, 1 if rare else RARE)
     return out
 
 
@@ -130,11 +134,11 @@ def _places(out: Guess, chosen: list[ColumnProfile], *, asked: bool) -> None:
         raise InputError("no column looks like one of places", where="--from",
                          remedy="name them from the top down: --geography region,village")  # fmt: skip
     if empty := [c for c in chosen if c.empty]:
-        raise InputError(f"{empty[0].name} has no value in {empty[0].empty:,} rows, and every record needs a place",
+        raise InputError(f"{empty[0].name} has no value in some rows, and every record needs a place",
                          where="--from", remedy="give records of unknown place a place of their own")  # fmt: skip
     for c in chosen:
-        if odd := [v for v in c.values if set(v) & set(',"\r\n')]:
-            raise InputError(f"{c.name} has the code {odd[0]!r}, with a comma, a quote or a line break in it",
+        if any(set(v) & set(',"\r\n') for v in c.values):
+            raise InputError(f"{c.name} has a code with a comma, a quote or a line break in it",
                              where="--from", remedy="use codes of places, not their full names")  # fmt: skip
     by_size = sorted(chosen, key=lambda c: len(c.values))
     for order in (chosen, by_size):
@@ -201,7 +205,7 @@ def _longest(columns: Sequence[ColumnProfile]) -> list[ColumnProfile]:
     return best[columns[-1].name]
 
 
-def _attributes(out: Guess, columns: Sequence[ColumnProfile]) -> None:
+def _attributes(out: Guess, columns: Sequence[ColumnProfile], least: int) -> None:
     cells = 1
     for c in columns:
         if c.name in out.left:
@@ -210,15 +214,17 @@ def _attributes(out: Guess, columns: Sequence[ColumnProfile]) -> None:
         if levels < 2:
             out.left[c.name] = "it is the same in every row"
         elif len(c.values) > FEW and not _ages(c):
-            out.left[c.name] = f"it has {len(c.values):,} values: group them, and list the groups, to use it"
+            out.left[c.name] = f"it has more than {FEW} values: group them, and list the groups, to use it"
+        elif len(c.common(least)) + (c.empty > 0) < 2:
+            out.left[c.name] = f"fewer than two of its levels are in {least} rows or more; list its levels to use it"
         elif cells * levels > CELLS:
-            out.left[c.name] = f"with it the schema would have {cells * levels:,} cells; list its levels to use it"
+            out.left[c.name] = f"with it the schema would have more than {CELLS:,} cells; list its levels to use it"
         else:
             cells *= levels
             out.attributes.append(c)
     if not out.attributes:
-        raise InputError("no column looks like an attribute of a person: none has from 2 to 60 values", where="--from",
-                         remedy="group the values of a column")  # fmt: skip
+        raise InputError(f"no column looks like an attribute of a person: none has from 2 to 60 values in {least} rows or more each",
+                         where="--from", remedy="group the values of a column; or, for a trial, --rare-levels")  # fmt: skip
 
 
 def _ages(c: ColumnProfile) -> bool:

@@ -53,7 +53,7 @@ def parse(
                         "measure by it", where=where, remedy="what follows measurement is das estimate --from")  # fmt: skip
     if _is_dhc(tree):
         raise SpecError("this is a specification of the demographic file", where=where,
-                        remedy="das run, check, estimate --from, account, tables and intervals take it or its releases; nothing else does")  # fmt: skip
+                        remedy="das run, check, status, estimate --from, account, tables, intervals, nmf verify, store push and store pull take it or its releases")  # fmt: skip
     if folder is not None:
         tree["data"]["path"] = [str(folder / p) for p in tree["data"]["path"]]
     for renamed in _renamed(tree, where):
@@ -145,7 +145,7 @@ def dump(spec: Spec) -> str:
         estimation = _at(tree, universe.key("estimation"))
         if estimation is not None and "default" not in estimation.get("passes", {}):
             estimation["passes"] = {lv: [list(p) for p in found] for lv, found in universe.passes.items()}
-    return ("" if spec.run.private else f"# {WARNING}\n") + tomli_w.dumps(tree)
+    return ("" if spec.after.private else f"# {WARNING}\n") + tomli_w.dumps(tree)
 
 
 def budget_toml(spec: RunSpec, universe: str, plan: Plan, made_from: Sequence[str] = ()) -> str:

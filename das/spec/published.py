@@ -15,6 +15,7 @@ from das.errors import SpecError
 from das.model.budget import QueryNoise
 from das.model.kinds import kind_with
 from das.model.mechanisms import DISCRETE_GAUSSIAN, MECHANISMS
+from das.model.not_private import UNKNOWN, Private
 from das.model.post_processing import PostProcessing
 from das.model.universe import Universe
 from das.spec.checks import check_chain, check_keys
@@ -29,6 +30,8 @@ class PublishedPart(Part):
 
     mechanism: str = str(DISCRETE_GAUSSIAN)
     """How the noise was made."""
+    private: Literal[False, "unknown"] = UNKNOWN
+    """Whether the noise was private: ``false`` where the files say that it was seeded; otherwise nobody knows."""
     variance: dict[str, dict[str, float | Literal["unmeasured"]]]
     """For each level, each query that its files have, with the variance of most of its units, or ``"unmeasured"``."""
 
@@ -76,11 +79,15 @@ class PublishedSpec(Part):
     def persons(self) -> Universe:
         return self.universes[0]
 
+    @property
+    def private(self) -> Private:
+        return self.published.private if self.run.private else False
+
     @cached_property
     def after(self) -> PostProcessing:
         """What comes after measurement."""
         e, o = self.estimation, self.output
-        return PostProcessing(self.run.name, self.run.private, self.universes, e.method, float(e.tolerance), o.tables,
+        return PostProcessing(self.run.name, self.private, self.universes, e.method, float(e.tolerance), o.tables,
                               o.csv, o.report, e.prior)  # fmt: skip
 
     def check(self) -> PublishedSpec:

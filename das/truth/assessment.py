@@ -216,7 +216,7 @@ def evaluate_run(
 def hold_intervals(opened: Opened, directory: RunDirectory, known: Mapping[str, TrueHistograms]) -> list[CoverageRow]:
     """Write ``intervals.csv``: how often the intervals of a release hold the truth. Nothing where it has none."""
     tallies: dict[tuple[str, str], CoverageTally] = {}
-    for u, table, level, (value, lower, upper) in intervals_of(opened):
+    for u, table, level, (value, lower, upper, _) in intervals_of(opened):
         true = known[u.name][level].open("intervals are held against it, for confidential/ only")
         tally_ = tallies[level, table.name] = CoverageTally()
         for start, stop in opened.spine.batches(level, len(table.columns)):

@@ -24,7 +24,6 @@ class Begun:
     :class:`das.truth.prepared.Prepared`."""
 
     sources: tuple[Source, ...]
-    notes: tuple[str, ...]
     assigned: Mapping[str, Mapping[str, str]]
     outside: tuple[Invariant, ...]
     ways: Mapping[str, Ways]
@@ -32,12 +31,12 @@ class Begun:
 
     @staticmethod
     def of(prepared: Prepared) -> Begun:
-        return Begun(prepared.sources, prepared.notes, prepared.assigned, tuple(invariants(prepared.constraints)),
+        return Begun(prepared.sources, prepared.assigned, tuple(invariants(prepared.constraints)),
                      {name: Ways.of(tree) for name, tree in prepared.trees.items()}, tuple(a.kind for a in prepared.areas))  # fmt: skip
 
     def write(self, directory: RunDirectory) -> None:
         atomic.write_json(directory.begun, {
-            "sources": [asdict(s) for s in self.sources], "notes": self.notes, "areas": self.areas,
+            "sources": [asdict(s) for s in self.sources], "areas": self.areas,
             "assigned": {u: dict(a) for u, a in self.assigned.items()},
             "outside": [dict(i) for i in self.outside],
             "ways": {u: {"units": {lv: dict(c) for lv, c in w.units.items()}, "places_on": [[list(path), n] for path, n in w.places_on.items()], "usual": w.usual, "split": w.split}
@@ -47,7 +46,7 @@ class Begun:
     @staticmethod
     def read(directory: RunDirectory) -> Begun:
         found = read_json(directory.begun)
-        return Begun(tuple(Source(**s) for s in found["sources"]), tuple(found["notes"]), found["assigned"],
+        return Begun(tuple(Source(**s) for s in found["sources"]), found["assigned"],
                      tuple(Invariant.make(**i) for i in found["outside"]),
                      {u: _ways(w) for u, w in found["ways"].items()}, tuple(found["areas"]))  # fmt: skip
 

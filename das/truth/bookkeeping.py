@@ -16,11 +16,33 @@ by one in :math:`q`, one answer changes in each draw of either part, which costs
 :math:`\max_p a_p` times at least: each attempt but the last is counted as lost, whole, however many of its parts were drawn again.
 (Once at most: engines repeat tasks by themselves. So whoever draws noise that cannot be drawn again claims the part first, for this
 attempt, with a file that nobody can make twice; the second who would is stopped, and the run with it.)
+
+**Stages that are asked together.** What is asked on request of one level follows from the answers at the others, so that an
+interrupted universe is asked again as a whole, and so is every universe that rests on it. Such a stage names the stages that it
+``rests`` on. Its parts *stand* only while all of these are measured; a part that was acknowledged and does not stand any more
+is given up: its stage begins anew, and is counted again, before anything is asked.
+
+*No draw is missing in the ledger.* Noise of a stage is a function of the key, of how often the stage has begun, of the truth and of the plan, at
+whichever coordinates (:mod:`das.noise.entropy`, :mod:`das.noise.coordinates`); and of the software, which says where chunks begin and how bits become
+numbers. So a key counts as another one where the run was begun with another version. Suppose noise of a stage is drawn. Then it was missing when the
+books were opened (:meth:`Books.pay` refuses any other), so that one of three things held: it had never begun, and began; its last attempt was of another
+key or another truth, or had parts that do not stand, and it began once more; or its last attempt was of this key, this truth and this plan, without a part, and
+the draw is that of this attempt. In each case its last attempt has the present key and truth. (Whoever draws reads the key
+by itself, and may outlive the run that sent it: :func:`das.truth.measuring.noise_for` gives it noise of the key that stands in the ledger next to the
+number of the attempt, and of no other.) So every attempt is one draw at most, and
+distinct draws are no more than attempts.
+
+*Nothing that is acknowledged is overwritten while it stands.* Files are written of stages that are measured, and a stage that is measured has, by the same argument,
+no part that stands: either none was acknowledged since it last began, or the ledger said before that they are given up.
+
+*The ledger goes from one consistent state to the next.* The parts of a universe are acknowledged in one line (:meth:`LedgerFile.acknowledge`), which is there or
+is not. Stages that begin anew do so one after the other; cut off between two of them, the rest still rest on a stage that is not measured, and begin anew
+when the run goes on.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Protocol
@@ -37,6 +59,7 @@ from das.model.ledger import Event, Ledger
 from das.noise import entropy
 from das.noise.entropy import Entropy
 from das.spec.parts import Run
+from das.version import __version__
 
 #: By universe, what tells its true counts from any other: digests of pieces of them, by names.
 TruthDigests = Mapping[str, Mapping[str, str]]
@@ -68,10 +91,12 @@ class Measuring(Protocol):
 
 @dataclass(frozen=True)
 class StagePlan:
-    """What a stage is to be: its draws, and the shards (:mod:`das.model.shards`) that its parts are of."""
+    """What a stage is to be: its draws, the shards (:mod:`das.model.shards`) that its parts are of, and the stages that it ``rests`` on: where
+    one of them is measured again, so is this."""
 
     events: tuple[Event, ...]
     shards: tuple[int, ...]
+    rests: tuple[StageKey, ...] = ()
 
 
 class Books:
@@ -81,7 +106,13 @@ class Books:
         self._spec, self._planned, self._directory = spec, planned, directory
         self._file = LedgerFile(directory.ledger)
         self._key: str | None = None
+        self._other = ""  #: the version of the software that the run was begun with, where it is another
         self._begun: set[StageKey] = set()
+
+    @property
+    def entries(self) -> Entries:
+        """What the ledger says."""
+        return self._file.entries
 
     @staticmethod
     def of(
@@ -111,22 +142,32 @@ class Books:
                 raise UserError(f"the true counts of {' and '.join(sorted(changed))} are not those that this run measured",
                                 where=directory.root, remedy=_ANOTHER)  # fmt: skip
             return books
+        if (
+            entries.attempts
+            and (version := str(run_directory.read_json(directory.inputs).get("version"))) != __version__
+        ):
+            books._other = version
         source = source_of(spec, directory)
         books._key = None if source is None else source.key_mark
         if (lost := books._lost(changed)) and not accept_spent:
             books._refuse(lost, changed)
         books._check_budget()
+        if not entries.attempts:
+            _note(directory, version=__version__)
         if source is None:
             books._key = _new_source(directory).key_mark
         books._write(changed)
         if changed:
             Board(directory.root).remove()  # what tasks have measured of the truth before
-            atomic.write_json(directory.inputs, {**run_directory.read_json(directory.inputs), "truth": truth})
+            _note(directory, truth=truth)
+        if books._other:  # what it had drawn is given up by now
+            _note(directory, version=__version__)
+            books._other = ""
         return books
 
     def _write(self, changed: set[str]) -> None:
-        """What is to be drawn: first the rest of what was being written down when the run stopped, then what does not stand
-        any more, then, if it can be drawn again, everything."""
+        """What is to be drawn: first the rest of what was being written down when the run stopped, then what is of another truth,
+        then, if it can be drawn again, everything that is missing."""
         entries = self._file.entries
         if entries.attempts and self._replayed(torn := entries.attempts[-1]) and torn.universe not in changed:
             self._file.draw(self._planned[torn.stage].events[len(torn.events) :])
@@ -138,9 +179,17 @@ class Books:
 
     def begin(self, stage: StageKey) -> None:
         """Write down what a stage draws, before any of it is drawn; once, and if something is missing of it."""
-        last = self._file.entries.last().get(stage)
-        if stage not in self._begun and self.missing(stage) and not (last and self._replayed(last)):
-            self._begin(stage)
+        last, given_up = self._file.entries.last().get(stage), self._given_up(stage)
+        if stage not in self._begun and self.missing(stage) and (not last or given_up or not self._replayed(last)):
+            self._begin(stage, anew=given_up)
+
+    def pay(self, stage: StageKey) -> None:
+        """All draws of a stage are written down, and none of it stands: its noise may be drawn, all of it. Raises
+        :class:`PrivacyError` where it was measured before."""
+        if self.missing(stage) != self._planned[stage].shards:
+            raise PrivacyError(f"{stage[0]} at {stage[1]} was measured before: asked again it would be drawn again",
+                               where=self._directory.ledger, remedy="estimate from what was measured")  # fmt: skip
+        self.begin(stage)
 
     def _begin(self, stage: StageKey, *, anew: bool = False) -> None:
         due = self._planned[stage]
@@ -149,17 +198,28 @@ class Books:
         self._begun.add(stage)
 
     def missing(self, stage: StageKey) -> tuple[int, ...]:
-        """The shards of which a stage has no part yet."""
-        standing = self._file.entries.standing(stage)
+        """The shards of which a stage has no part that stands."""
+        standing = self._file.entries.standing(stage) if self._rests_on_whole(stage) else {}
         return tuple(i for i in self._planned[stage].shards if i not in standing)
+
+    def _rests_on_whole(self, stage: StageKey, changed: Collection[str] = ()) -> bool:
+        """Whether all that a stage rests on is measured, of a truth that is not ``changed``."""
+        entries = self._file.entries
+        return all(entries.whole(s) and s[0] not in changed for s in self._planned[stage].rests)
+
+    def _given_up(self, stage: StageKey, changed: Collection[str] = ()) -> bool:
+        """Whether parts of a stage were acknowledged that do not stand: what it rests on is measured again."""
+        return bool(self._file.entries.standing(stage)) and not self._rests_on_whole(stage, changed)
 
     def number(self, stage: StageKey) -> int:
         """How often a stage is drawn, the present time included: part of the label of its noise."""
         return self._file.entries.number(stage)
 
     def acknowledge(self, parts: Iterable[MeasuredPart]) -> None:
-        """These are measured, and on disk. Raises :class:`PrivacyError` where one was measured before with another result."""
-        self._file.acknowledge(parts)
+        """These are measured, and on disk; stages that rest on each other all at once. Raises :class:`PrivacyError` where one was measured
+        before with another result."""
+        given = list(parts)
+        self._file.acknowledge(given, together=any(self._planned[p.stage].rests for p in given))
 
     def close(self) -> Drawn:
         """Every part is there: what was drawn for them, and what was drawn and lost. The run key is deleted.
@@ -185,24 +245,34 @@ class Books:
         return drawn
 
     def _replayed(self, attempt: Attempt) -> bool:
-        """Whether the noise of an attempt is drawn again: it follows from the key that there is."""
-        return self._key is not None and attempt.key == self._key
+        """Whether the noise of an attempt is drawn again: it follows from the key that there is, by the same software."""
+        return self._key is not None and attempt.key == self._key and not self._other
 
     def _lost(self, changed: set[str]) -> list[Attempt]:
         """The last attempts that are spent for nothing when the run goes on."""
         last = (a for stage in self._planned if (a := self._file.entries.last().get(stage)) is not None and a.events)
-        return [a for a in last if a.universe in changed or (self.missing(a.stage) and not self._replayed(a))]
+        return [
+            a for a in last
+            if a.universe in changed or self._given_up(a.stage, changed) or (self.missing(a.stage) and not self._replayed(a))
+        ]  # fmt: skip
 
     def _refuse(self, lost: list[Attempt], changed: set[str]) -> None:
         paths = {u.name: u.plan.paths for u in self._spec.universes}
         cost = sum((dearest(es, paths[u]) for u, es in _by_universe(lost).items()), Fraction(0))
         budget = f"its budget of {cost} ({float(cost):.4g}) is spent"
-        if changed:
-            raise UserError(f"the true counts of {' and '.join(sorted(changed))} are not those that this run began with, of which "
-                            f"noise was drawn: {budget}",
-                            where=self._directory.root, remedy=f"{_ANOTHER}; or {_AGAIN}")  # fmt: skip
         where = ", ".join(f"{a.universe} at {a.level}" for a in lost)
+        if changed:
+            also = "".join(f", and {u}, which rest on them, are to be measured again, too"
+                           for u in dict.fromkeys(a.universe for a in lost if a.universe not in changed))  # fmt: skip
+            raise UserError(f"the true counts of {' and '.join(sorted(changed))} are not those that this run began with, of which "
+                            f"noise was drawn{also}: {budget}",
+                            where=self._directory.root, remedy=f"{_ANOTHER}; or {_AGAIN}")  # fmt: skip
+        if all(self._replayed(a) for a in lost):
+            raise UserError(f"{where} must be measured again, as what this rests on is: {budget}",
+                            where=self._directory.ledger, remedy=_AGAIN)  # fmt: skip
         why = "the key that it follows from is gone" if lost[0].key else "no key of it was kept"
+        if self._other and lost[0].key:
+            why = f"it was begun with das {self._other}, and this is {__version__}, which may draw other noise: resume with that version"
         raise UserError(f"measuring {where} was interrupted, and its noise cannot be drawn again ({why}): {budget}",
                         where=self._directory.ledger, remedy=_AGAIN)  # fmt: skip
 
@@ -234,6 +304,11 @@ def _by_universe(attempts: Iterable[Attempt], universes: Iterable[str] = ()) -> 
     for a in attempts:
         out[a.universe] = (*out.get(a.universe, ()), *a.events)
     return out
+
+
+def _note(directory: RunDirectory, **known: object) -> None:
+    """Of what the run measures, and by what."""
+    atomic.write_json(directory.inputs, {**run_directory.read_json(directory.inputs), **known})
 
 
 def _changed(truth: TruthDigests, directory: RunDirectory) -> set[str]:

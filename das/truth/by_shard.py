@@ -41,13 +41,14 @@ from das.release.by_shard import Desk, shards_of
 from das.release.post import Opened, open_part
 from das.release.seal import seal
 from das.spec import RunSpec
+from das.spec.notes import notes
 from das.stages import Stages
 from das.tables import of as tables_of
 from das.truth.assessment import Compared, Measured, Piece, tally, write
 from das.truth.begun import Begun
 from das.truth.bookkeeping import Books
 from das.truth.histogram import over, upward
-from das.truth.measuring import MeasuringRecord, measure_part, noise_of, planned, write_down
+from das.truth.measuring import MeasuringRecord, measure_part, noise_for, planned, write_down
 from das.truth.prepared import Prepared, TrueHistograms
 
 FOR = "a part of the run is counted by itself"
@@ -84,14 +85,16 @@ def _write_constraints(spec: RunSpec, prepared: Prepared, directory: RunDirector
             part = tree.spine.restricted(level, units)
             own = prepared.stated_of(u.name, tree.spine.kept(level, units), below)
             sums = [] if tree.alike else list(summed(own, part))
-            nmf.write_constraints(root, u.schema, part, [*own, *(c for c in sums if c.level in below)], i)
+            nmf.write_constraints(root, u.schema, part, [*own, *(c for c in sums if c.level in below)], i,
+                                  private=spec.run.private)  # fmt: skip
             for c in (c for c in sums if c.level == level):
                 empty = np.zeros((len(home), c.bound.shape[1]), dtype=np.int64)
                 told.setdefault(c.name, replace(c, bound=empty))
                 told[c.name] = replace(c, bound=_put(told[c.name].bound, units, c.bound))
         trunk, at_trunk = tree.spine.truncated(level), list(told.values())
         own = prepared.stated(u.name, above)
-        nmf.write_constraints(root, u.schema, trunk, [*own, *at_trunk, *summed(at_trunk, trunk)], 0)
+        nmf.write_constraints(root, u.schema, trunk, [*own, *at_trunk, *summed(at_trunk, trunk)], 0,
+                              private=spec.run.private)  # fmt: skip
 
 
 def _put(bound: NDArray[np.int64], units: NDArray[np.int64], rows: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -143,7 +146,7 @@ def measured_levels(
     for level in opened.levels:
         stage = universe, level
         stands = books.standing(stage).get(part)
-        out.append(stands or measure_part(u, level, known[level], opened.tree(u), noise_of(opened.run, directory),
+        out.append(stands or measure_part(u, level, known[level], opened.tree(u), noise_for([stage], books, opened.run, directory),
                                           directory.release, number=books.number(stage), shard=part))  # fmt: skip
     return out
 
@@ -249,7 +252,7 @@ def measure_shards(
     began, (name, private) = datetime.now(UTC), entropy.stated(spec.run.entropy, spec.run.seed)
     with stages("measure"):
         drawn = _measured(spec, begun, directory, engine, size, progress, accept_spent)
-    said = statement(spec.terms, drawn, begun.outside, name, private, begun.notes, assigned=begun.assigned)
+    said = statement(spec.terms, drawn, begun.outside, name, private, notes(spec), assigned=begun.assigned)
     privacy = seal(directory.release, said, spec.run.name, LedgerFile(directory.ledger).entries.files())
     return MeasuringRecord(began, name, private, privacy)
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from das.accounting.document import NAME
+from das.accounting.document import NAME, Document, Statement
 from das.engine import Progress
 from das.errors import InputError, SpecError, UserError
 from das.files.readers import linked
@@ -27,6 +27,7 @@ from das.model.dhc.units import TENVACGQ
 from das.model.histogram import Histogram
 from das.model.kinds import HOUSING
 from das.model.kinds import PERSONS as PEOPLE
+from das.model.not_private import UNKNOWN
 from das.model.schema import H1, PL94
 from das.model.source import Source
 from das.model.spine import Spine
@@ -35,7 +36,8 @@ from das.release.post import Opened, open_release
 from das.release.replicates import published
 from das.release.verify.sealed import check_digests
 from das.spec import DhcSpec
-from das.spec.dhc import HOUSEHOLDS, PERSONS, UNITS
+from das.spec.dhc import HOUSEHOLDS, PERSONS, UNITS, Earlier
+from das.spec.dhc_relations import replaced
 from das.truth.histogram import lowest_histogram
 
 #: What to do about another release.
@@ -56,14 +58,13 @@ class PreparedDhc(Closed):
 
 @dataclass(frozen=True, eq=False)
 class EarlierRelease:
-    """A redistricting release: its tree from some level down, the published counts of the lowest units, its name and the digest of its
-    statement."""
+    """A redistricting release: its tree from some level down, the published counts of the lowest units, and what a release that rests on it
+    says of it."""
 
     spine: Spine
     persons: Histogram
     homes: Histogram
-    name: str
-    digest: str
+    named: Earlier
 
     @staticmethod
     def read(folder: Path, spec: DhcSpec) -> EarlierRelease:
@@ -73,6 +74,9 @@ class EarlierRelease:
         said, opened = statement.read(folder), open_release(folder)
         _check_schemas(opened)
         check_digests(folder, said)  # what is published again must be what was published
+        if spec.run.private and opened.after.private == UNKNOWN:
+            raise UserError("whether the noise of this release is private is not known: its measurements came without their ledger", where=folder,
+                            remedy="name a release that das run made; or try out with run.seed, which makes this one not private either")  # fmt: skip
         if spec.run.private and not opened.after.private:
             raise UserError("this release was seeded: its counts are not private, and would be published again", where=folder,
                             remedy="name one that is private; or try out with run.seed, which makes this one not private either")  # fmt: skip
@@ -86,7 +90,17 @@ class EarlierRelease:
         if spec.constraints.digest not in ("", digest):
             raise UserError("its privacy.json has not the SHA-256 that constraints.digest names", where=folder,
                             remedy="name the release of that digest; or leave constraints.digest out")  # fmt: skip
-        return EarlierRelease(spine, counts[PEOPLE.name], counts[HOUSING.name], opened.after.name, digest)
+        named = Earlier.model_validate({
+            "from": opened.after.name, "digest": digest, "exact": _exact_persons(said, spine),
+            "rho": replaced(said) if isinstance(said, Statement) else {},
+        })  # fmt: skip
+        return EarlierRelease(spine, counts[PEOPLE.name], counts[HOUSING.name], named)
+
+
+def _exact_persons(said: Document, spine: Spine) -> list[tuple[str, str]]:
+    """Level and query of what a release has exactly of persons: of the levels of a tree, whose blocks keep its counts."""
+    return [(c.level, c.query) for c in said.outside
+            if c.universe == PEOPLE.name and c.sign == "=" and c.level in spine.levels]  # fmt: skip
 
 
 def _check_schemas(opened: Opened) -> None:
@@ -108,7 +122,7 @@ def prepare(spec: DhcSpec, folder: Path, earlier: EarlierRelease, progress: Prog
     facilities = exact[:, 1:]
     _check_facilities(facilities, earlier, spine)
     tied = {PERSONS: earlier.persons, UNITS: units_tied(earlier.homes, facilities)}
-    return PreparedDhc(spec.after(earlier.name, earlier.digest), spine, tied, lowest, given.sources)
+    return PreparedDhc(spec.after(earlier.named), spine, tied, lowest, given.sources)
 
 
 def exact_units(units: Confidential[Histogram]) -> Ints:

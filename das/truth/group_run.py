@@ -45,7 +45,7 @@ from das.truth.bookkeeping import Books, StagePlan
 from das.truth.group_folders import ReadFolders
 from das.truth.group_measure import batches, measure
 from das.truth.groups import GroupCounts, Ints, People, SummedGroups, added_up
-from das.truth.measuring import MeasuringRecord, noise_of
+from das.truth.measuring import MeasuringRecord, noise_for
 
 #: The counts of some of the regions of a level.
 CountsOf = Callable[[slice], GroupCounts]
@@ -157,7 +157,7 @@ def _parts(
     ids = opened.regions.ids[plan.at.region]
     ids = ids if some is None else ids[some]
     iterations = parameters.iterations.of(plan.at)
-    number, source = books.number(stage), noise_of(opened.spec, directory)
+    number, source = books.number(stage), noise_for([stage], books, opened.spec, directory)
     if source.key_mark is None and not directory.claim(*stage, shard, number):
         raise PrivacyError("it may have been drawn by a task that was lost, and its noise cannot be drawn again",
                            where=f"{plan.level}, part {shard}",

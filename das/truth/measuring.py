@@ -9,7 +9,7 @@ otherwise what was drawn and lost is spent, and is stated.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -26,7 +26,7 @@ from das.files.release import measured_spine as tree_file
 from das.files.release import spine as spine_file
 from das.files.release.adoption import adopt
 from das.files.run import run_directory
-from das.files.run.ledger import LedgerFile, MeasuredPart, StageKey
+from das.files.run.ledger import Entries, LedgerFile, MeasuredPart, StageKey
 from das.files.run.run_directory import RunDirectory
 from das.model.confidential import Confidential
 from das.model.constraint import summed
@@ -40,6 +40,7 @@ from das.noise import entropy
 from das.noise.entropy import Entropy
 from das.release.seal import seal
 from das.spec import RunSpec
+from das.spec.notes import notes
 from das.stages import Stages
 from das.truth.bookkeeping import Books, Measuring, StagePlan, source_of
 from das.truth.measure import check_fits, draw, events, truth_digest
@@ -103,7 +104,7 @@ def measure_release(
     name, private = entropy.stated(spec.run.entropy, spec.run.seed)
     with stages("measure"):
         drawn = _measured(spec, prepared, directory, progress, accept_spent)
-    said = statement(spec.terms, drawn, invariants(prepared.constraints), name, private, prepared.notes,
+    said = statement(spec.terms, drawn, invariants(prepared.constraints), name, private, notes(spec),
                      assigned=prepared.assigned)  # fmt: skip
     privacy = seal(directory.release, said, spec.run.name, LedgerFile(directory.ledger).entries.files())
     return MeasuringRecord(began, name, private, privacy)
@@ -150,7 +151,7 @@ def measure_part(
             marks.update(bytes.fromhex(chunk.mark))
             yield from chunk.measurements
 
-    files = nmf.write(root, level, u.schema, tree.spine, drawn(), shard)
+    files = nmf.write(root, level, u.schema, tree.spine, drawn(), shard, private=noise.private)
     return MeasuredPart(
         u.name, level, shard, marks.hexdigest()[:32], {f"{root.name}/{p}": sha256 for p, sha256 in files.items()}
     )
@@ -190,20 +191,37 @@ def _measured(
             stage, truth = (u.name, level), prepared.measured[u.name][level]
             books.begin(stage)
             for shard in books.missing(stage):
-                books.acknowledge([measure_part(u, level, truth, tree, noise_of(spec, directory), directory.release,
-                                                number=books.number(stage), shard=shard)])  # fmt: skip
+                noise = noise_for([stage], books.entries, spec, directory)
+                number = books.number(stage)
+                part = measure_part(u, level, truth, tree, noise, directory.release, number=number, shard=shard)
+                books.acknowledge([part])
             progress.advance()
         known = prepared.constraints[u.name]
         above = () if tree.alike else summed(known, tree.spine)
-        nmf.write_constraints(directory.nmf(u.name), u.schema, tree.spine, [*known, *above])
+        nmf.write_constraints(directory.nmf(u.name), u.schema, tree.spine, [*known, *above], private=spec.run.private)
     return books.close()
 
 
 def noise_of(spec: Measuring, directory: RunDirectory) -> Entropy:
-    """The source of a run whose books are open, for who measures: whoever it is reads the run key from its file."""
+    """The source of a run whose books are open: whoever measures reads the run key from its file."""
     source = source_of(spec, directory)
     if source is None:
         raise PrivacyError("there is no run key", where=directory.confidential, remedy="resume the run")
+    return source
+
+
+def noise_for(stages: Iterable[StageKey], books: Entries, spec: Measuring, directory: RunDirectory) -> Entropy:
+    """The same for who measures these ``stages``, as often drawn as these ``books`` say.
+
+    Raises:
+        PrivacyError: the key is not the one that the last attempt at a stage goes by. A task that outlives its run has the number of one
+            attempt, and finds the key of a later one: what follows from both is a draw that no line of the ledger counts.
+    """
+    source, last = noise_of(spec, directory), books.last()
+    for stage in stages:
+        if stage not in last or last[stage].key != source.key_mark:
+            raise PrivacyError(f"the run key is not the one that {stage[0]} at {stage[1]} is measured by", where=directory.ledger,
+                               remedy="resume the run: it says what is lost, and how it goes on")  # fmt: skip
     return source
 
 

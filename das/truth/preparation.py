@@ -27,8 +27,9 @@ from das.model.measured_spine import MeasuredSpine
 from das.model.records import Blocks, Extract, Records
 from das.model.source import Source
 from das.model.spine import Spine
-from das.model.universe import Exact, Universe
+from das.model.universe import Universe
 from das.spec import RunSpec
+from das.spec.notes import bounds_in_words, counts_in_words, known_structures
 from das.spec.parts import OwnUniverse
 from das.stages import Stages
 from das.truth.histogram import lowest_histogram
@@ -111,8 +112,7 @@ def _prepare(
         fields, names = extract.blocks.fields, extract.blocks.names
         areas = off_spine(fields, spine.levels, unit, spine.units(spine.levels[-1]), names)
         areas = (*(a for a in areas if a.kind not in {x.kind for x in lists.values()}), *lists.values())
-    notes = (*extract.notes, *_of_the_tree(spec, extract.blocks), *_of_the_budget(spec))
-    return Prepared(spine, lowest, trees, constraints, sources, notes, areas, {spec.persons.name: extract.assigned})
+    return Prepared(spine, lowest, trees, constraints, sources, areas, {spec.persons.name: extract.assigned})
 
 
 def places(spec: RunSpec, paths: Sequence[Path], progress: Progress) -> tuple[Blocks, Spine, NDArray[np.int64]]:
@@ -127,36 +127,6 @@ def _extract(spec: RunSpec, paths: Sequence[Path], progress: Progress) -> Extrac
                 progress=progress)  # fmt: skip
 
 
-def _of_the_tree(spec: RunSpec, blocks: Blocks) -> tuple[str, ...]:
-    """What the privacy statement says of trees that are not the published one: they are published, too."""
-    if spec.geography.spine == "tabulation":
-        return ()
-    known = _known(spec, blocks)
-    rests = ["which types of facilities are in each"] if known.group_quarters else []
-    if known.housing_units and known.group_quarters:
-        rests.insert(0, "which blocks have a housing unit or a facility of group quarters")
-    on = f", and of what the bounds on dwellings publish exactly: {', and '.join(rests)}" if rests else ""
-    return (
-        "What is measured stands on trees of their own (spine.parquet beside the measurements). They are made of public "
-        f"geography{on}. Nothing else of the records enters them, and data sets that are called neighbours agree on them.",
-    )
-
-
-def _of_the_budget(spec: RunSpec) -> tuple[str, ...]:
-    """What the privacy statement says of shares that were computed from something."""
-    return tuple(
-        f"The shares of the budget ({name}) were made from {'; '.join(made)}, as the configuration says. "
-        "That no record of this run entered them otherwise than by what is published is its word: it is not checked."
-        for name, made in spec.made_from.items() if made
-    )  # fmt: skip
-
-
-def _known(spec: RunSpec, blocks: Blocks) -> Exact:
-    """What is published exactly of structures: nothing where the input does not say, or the persons have no dwelling."""
-    said = blocks.structures is not None and spec.persons.schema.dwelling is not None
-    return spec.persons.exact if said else Exact()
-
-
 def trees_of(
     spec: RunSpec,
     blocks: Blocks,
@@ -169,7 +139,7 @@ def trees_of(
     """What the units of each universe are measured over. Facilities divide the block groups of those who live in them. The
     trees rest on structures where these are published exactly, which bounds on the persons' dwellings do. ``partly``: targets
     that these blocks do not have are left out, for others have them."""
-    g, known = spec.geography, _known(spec, blocks)
+    g, known = spec.geography, known_structures(spec)
     if g.spine == "tabulation":
         return {u.name: MeasuredSpine.of(spine) for u in spec.universes}
     there = {*spine.levels, *blocks.fields, *lists}
@@ -240,18 +210,15 @@ def _constraints(
     )  # fmt: skip
     if low_high is not None:
         dwelling = str(u.schema.dwelling)
-        low = f"the number of group-quarters facilities of each type in every {lowest}, each holding somebody"
-        high = f"the number of housing units and of facilities in every {lowest} (times 99,999 persons at most)"
-        for name, sign, bound, says in (("lb", ">=", low_high[0], low), ("ub", "<=", low_high[1], high)):
-            out.append(Constraint(f"{dwelling}_total_{name}", lowest, dwelling, sign, bound, says))
+        says = bounds_in_words(lowest)
+        for name, sign, bound in (("lb", ">=", low_high[0]), ("ub", "<=", low_high[1])):
+            out.append(Constraint(f"{dwelling}_total_{name}", lowest, dwelling, sign, bound, says[name]))
     known = lowest_counts.open("some counts are invariant")
     there = known if tree.alike else tree.of_published(known)
     for level, query in wanted.counts:
         home = tree.spine.up(lowest, level)
         counts = there.up(home, tree.spine.units(level)).answer(u.schema.query(query))
         whole = _wholes(tree, published, level, u.key("constraints"))
-        by = "" if query == "total" else f" by {query}"
-        says = f"the number of {u.records} of every {level}{by}, exactly"
         split = len(np.unique(whole)) < len(whole)
         if split and query != "total":
             raise InputError(f"a {level} of two branches has its {query!r} in two units", where=u.key("constraints.invariants"),
@@ -260,7 +227,9 @@ def _constraints(
             joint = np.zeros(published.units(level), dtype=np.int64)
             np.add.at(joint, whole, counts[:, 0])
             counts = joint[whole, None]
-        out.append(Constraint("joint_total" if split else query, level, query, "=", counts, says))
+        out.append(
+            Constraint("joint_total" if split else query, level, query, "=", counts, counts_in_words(u, level, query))
+        )
     return tuple(out)
 
 

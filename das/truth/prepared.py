@@ -67,7 +67,6 @@ class Prepared(Closed):
     trees: Mapping[str, MeasuredSpine]
     constraints: Mapping[str, tuple[Constraint, ...]]
     sources: tuple[Source, ...]
-    notes: tuple[str, ...]
     areas: tuple[Areas, ...] = ()  #: off the spine
     assigned: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     apart: Apart | None = None
@@ -134,7 +133,6 @@ def joined(parts: list[Prepared]) -> Prepared:
     parts.clear()
     first = given[0]
     sources = tuple(s for p in given for s in p.sources)
-    notes = tuple(dict.fromkeys(note for p in given for note in p.notes))
     universes, assigned = tuple(first.trees), first.assigned
     counts = {u: tuple(p.lowest[u] for p in given) for u in universes}
     known = {u: tuple(p.constraints[u] for p in given) for u in universes}
@@ -151,7 +149,7 @@ def joined(parts: list[Prepared]) -> Prepared:
     apart = Apart(counts, known, at_tree)
     kinds = Areas.joined(areas, lowest)
     whole = Prepared(spine, {}, trees, {u: tuple(_unbound(same) for same in zip(*known[u], strict=True)) for u in universes},
-                     sources, notes, kinds, assigned, apart)  # fmt: skip
+                     sources, kinds, assigned, apart)  # fmt: skip
     return whole if len(spine.codes[-1]) > LARGEST else whole.together()
 
 

@@ -49,7 +49,7 @@ def ours(
 def foreign() -> ForeignStatement:
     line = ForeignLine(universe="persons", level="US", query="total", units=1, of_units=2, answers=1,
                        variance=Variance(usual=1.5, least=1.25, most=2.0))  # fmt: skip
-    return ForeignStatement.make(format=FORMAT, private=True, entropy="as published", mechanism="discrete-gaussian",
+    return ForeignStatement.make(format=FORMAT, private="unknown", entropy="as published", mechanism="discrete-gaussian",
                                  guarantee="theirs", outside=[TOTAL], measured=[line], ledger=(), says=["a note"],
                                  digests={}, software={})  # fmt: skip
 
@@ -140,7 +140,7 @@ def test_few_alterations_pass_both() -> None:
 
 
 @pytest.mark.parametrize("format_, words", [
-    ("das-privacy-statement/4", ["'das-privacy-statement/4'", "reads 'das-privacy-statement/3'", "under 'software'"]),
+    ("das-privacy-statement/5", ["'das-privacy-statement/5'", "reads 'das-privacy-statement/4'", "under 'software'"]),
     ("", ["''", "reads"]),
     (2, ["no privacy statement (format", "not 2"]),
     (None, ["no privacy statement (format: Field required", "before its statements had formats"]),

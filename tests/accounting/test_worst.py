@@ -165,6 +165,16 @@ def test_where_bounds_do_not_come_down_no_more_is_claimed_than_the_tight_convers
     assert all(PrivacyProfile(c).epsilon(D)[0] <= at.high for _, c in list(composed(found))[::251])
 
 
+def test_a_budget_of_a_thousand_is_accounted_for_exactly() -> None:
+    """Of the redistricting plan, at its delta alone: a whole statement at such a budget takes most of a minute."""
+    spec = parse(
+        CONFIG.read_text(encoding="utf-8"), where="c", overrides=["geography.spine=tabulation", "budget.rho=1000"]
+    )
+    low, high = epsilon(spec.persons.plan, D)
+    assert 1000 < low <= high < low * (1 + 1e-7)  # the mean loss is rho
+    assert high < tight(Fraction(1000), D)
+
+
 def test_which_is_named_is_not_for_rounding_to_say() -> None:
     """Two paths whose draws are the same in another order are one; of equals the first is named."""
     one, other = (((DISCRETE_GAUSSIAN, Fraction(4)), 3),), (((DISCRETE_GAUSSIAN, Fraction(4)), 4),)

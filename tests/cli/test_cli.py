@@ -20,6 +20,8 @@ import pytest
 
 from das import pipeline
 from das.cli import main
+from das.cli.console import shows_errors
+from das.errors import UserError
 from das.files.run import errors_csv
 from das.truth import measuring
 from tests.altered import sealed
@@ -78,19 +80,47 @@ def test_run_says_what_it_wrote_how_long_it_took_and_how_good_it_is(das: Das, wo
     assert said.code == 0, said.err
     # its noise is not seeded: once in a while a query comes out worse than measured, and the run says so
     assert said.err == "" or said.err.startswith("das: note: published worse than measured: "), said.err
-    for part in ("release", "report.html", "written in", " s", "Mean absolute error", "Block_Group"):
+    for part in ("release", "report.html", "written in", " s"):
         assert part in said.out
+    assert "error of" not in said.out  # nobody looks: it would be kept in a log
+    assert "Block_Group" not in said.out
+    assert f"{tmp_path / 'run' / 'confidential' / 'evaluation' / 'errors.csv'}   (confidential" in said.out
     assert "NOT PRIVATE" not in said.out
     for page in ("release", "confidential"):  # both are named where a person sees them
         path = tmp_path / "run" / page / "report.html"
         assert path.is_file()
         assert f" {path} " in said.out
     seeded = das("run", "configs/pl94-2010.toml", "--data", data, "--out", tmp_path / "seeded",
-                 "--set", "run.seed=1", "--set", "output.report=false")  # fmt: skip
+                 "--set", "run.seed=1", "--set", "output.report=false", "--show-errors")  # fmt: skip
     assert seeded.code == 0
+    _, found, errors = seeded.out.partition("confidential: these errors tell of the true counts.")
+    assert found
+    for part in ("Mean absolute error", "Block_Group"):
+        assert part in errors
     assert "report" not in seeded.out
     assert not list((tmp_path / "seeded").rglob("report.html"))
     assert "NOT PRIVATE" in seeded.out
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_errors_are_printed_to_who_looks_or_asks(terminal: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: terminal)
+    assert shows_errors(False, quiet=False, as_json=False) is terminal
+    assert shows_errors(True, quiet=False, as_json=False)
+    for never in ({"quiet": True, "as_json": False}, {"quiet": False, "as_json": True}):
+        assert not shows_errors(False, **never)
+        with pytest.raises(UserError, match="not printed with --quiet or --json"):
+            shows_errors(True, **never)
+
+
+def test_a_run_as_json_says_nothing_of_the_truth(das: Das, worlds: Worlds) -> None:
+    """Every number of it is in the release, or a time."""
+    run = worlds.run("run.seed=1", data="one thousand")
+    said = das("run", "configs/pl94-2010.toml", "--set", "geography.spine=tabulation", "--set", "run.seed=1", "--set",
+               "output.report=false", "--data", worlds.data("one thousand"), "--out", run, "--resume", "--json")  # fmt: skip
+    assert said.code == 0, said.err
+    assert set(json.loads(said.out)) == {"out", "release", "seconds", "report", "page", "was_finished", "worse_than_measured",
+                                         "private", "warning"}  # fmt: skip
 
 
 def test_run_takes_several_files_as_one_nation(das: Das, worlds: Worlds, tmp_path: Path) -> None:
@@ -665,7 +695,7 @@ def test_a_full_disk_says_how_to_go_on(das: Das, tmp_path: Path, monkeypatch: py
 
     monkeypatch.setattr(pipeline, "assess", full)
     said = das("run", "configs/1940.toml", "--out", tmp_path / "run")
-    assert said.code == 3
+    assert said.code == 2
     assert said.err == (
         "das: run: No space left on device\n  what was measured is kept; to go on: "
         f"das run configs/1940.toml --out {tmp_path / 'run'} --resume\n"
@@ -687,9 +717,9 @@ def test_an_interruption_says_what_is_spent(das: Das, tmp_path: Path, monkeypatc
         assert not (tmp_path / "run").exists()
     for name, asked in (("keyed", []), ("forgetful", ["--accept-spent"])):
         with monkeypatch.context() as patch:
-            patch.setattr(measuring.nmf, "write", lambda *args: next(args[4]) and interrupted())
+            patch.setattr(measuring.nmf, "write", lambda *args, **_: next(args[4]) and interrupted())
             said = das("run", "configs/1940.toml", "--data", "data/ext1940", "--out", tmp_path / name,
-                       "--set", f"run.entropy={name}")  # fmt: skip
+                       "--set", f"run.entropy={name}", "--set", "output.report=false")  # fmt: skip
         assert said.code == 130
         words = ["is spent (persons at National)", "as much once more"] if asked else ["the same: it costs nothing"]
         assert all(word in said.err for word in words), said.err

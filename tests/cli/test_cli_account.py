@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
 import tomllib
 from collections.abc import Callable
 from fractions import Fraction
@@ -16,17 +17,21 @@ import tomli_w
 
 from das import pipeline, spec
 from das.accounting import epsilon
+from das.accounting.codec import own_digest
 from das.accounting.planning import least_cost, normal_cost
 from das.cli import main
 from das.files import atomic
 from das.files.measurements import published_layout
 from das.files.release import spine as spine_file
+from das.files.release import statement as privacy_statement
 from das.files.run import run_directory
 from das.files.simulators import census_2010 as simulate_2010
 from das.model.budget import Neighbours
 from das.model.mechanisms import DISCRETE_GAUSSIAN
 from das.report.privacy import bound
+from tests.altered import sealed
 from tests.spec.test_parse import BASE, UNITS
+from tests.worlds import Worlds
 
 
 class Said(NamedTuple):
@@ -314,3 +319,73 @@ def test_the_schema_is_the_published_one_and_that_of_real_statements(das: Das, r
     assert code == 0
     assert out == (root / "docs" / "privacy-statement.schema.json").read_text(encoding="utf-8")
     jsonschema.validate(run_directory.read_json(finished / "release" / "privacy.json"), json.loads(out))
+
+
+# --- verification and signature --------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def copied(finished: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(finished, tmp_path / "run"))
+
+
+@pytest.mark.skipif(shutil.which("ssh-keygen") is None, reason="no ssh-keygen")
+def test_a_release_is_signed_last_and_verified_with_its_signer(das: Das, copied: Path, tmp_path: Path) -> None:
+    key, allowed = tmp_path / "office", tmp_path / "allowed"
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)], check=True)
+    allowed.write_text(f"office@example.gov {key.with_suffix('.pub').read_text()}")
+    assert "not signed" in das("account", "verify", copied).out
+    refused(das("account", "verify", copied, "--signer", allowed), "this release is not signed")
+    assert "privacy.json.sig" in das("account", "sign", copied, "--key", key).out
+    said = json.loads(das("account", "verify", copied, "--signer", allowed, "--recompute", "--quiet", "--json").out)
+    assert (said["signed"], said["signer"], said["recomputed"], said["not_checked"]) == (
+        True,
+        "office@example.gov",
+        True,
+        [],
+    )
+    shown = das("account", "verify", copied, "--signer", allowed).out
+    assert "signed: by office@example.gov" in shown
+    assert "nor who wrote the digests" not in shown  # the next line says who
+    again = das("account", "sign", copied, "--key", key)
+    refused(again, "this release is signed already", "delete privacy.json.sig")
+    assert "--out" not in again.err  # which the command does not have
+    refused(das("intervals", copied, "--replicates", 2, "--quiet"), "this release is signed", "--out")
+    assert not (copied / "release" / "intervals").exists()
+    sealed(copied / "release")  # what somebody does who altered it: the same statement once more
+    assert das("account", "verify", copied, "--signer", allowed).code == 0
+    path = copied / "release" / "spec.toml"
+    path.write_text("# mine\n" + path.read_text(encoding="utf-8"), encoding="utf-8")
+    sealed(copied / "release")
+    refused(das("account", "verify", copied), "this is no signature of privacy.json")
+
+
+def test_what_was_not_checked_is_said(das: Das, copied: Path) -> None:
+    said = privacy_statement.read(copied / "release")
+    made = {**said.software, "das": "0.0.7"}
+    (copied / "release" / "privacy.html").write_text("<p>nothing is lost</p>", encoding="utf-8")
+    said = said.sealed(
+        {**said.digests, "privacy.html": run_directory.file_digest(copied / "release" / "privacy.html")}, made
+    )
+    privacy_statement.write(copied / "release", said.sealed({**said.digests, "privacy.json": own_digest(said)}, made))
+    refused(das("account", "verify", copied), "das 0.0.7", "--other-version")
+    out = das("account", "verify", copied, "--other-version").out
+    assert "NOT CHECKED" in out
+    assert "privacy.html" in out
+    assert json.loads(das("account", "verify", copied, "--other-version", "--json").out)["not_checked"] == [
+        "privacy.html"
+    ]
+
+
+def test_a_seeded_release_is_signed_by_nobody(das: Das, worlds: Worlds, tmp_path: Path) -> None:
+    (tmp_path / "key").write_text("k")
+    refused(
+        das("account", "sign", worlds.run("run.seed=1", data="one thousand"), "--key", tmp_path / "key"), "was seeded"
+    )
+
+
+def test_a_folder_that_is_not_there_is_said_to_be_missing(das: Das, tmp_path: Path) -> None:
+    said = das("account", "verify", tmp_path / "nowhere")
+    refused(said, "there is no such folder", "finished run")
+    assert "permissions" not in said.err
+    refused(das("account", "verify", tmp_path), "privacy.json", "finished run")

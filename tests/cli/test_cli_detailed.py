@@ -245,7 +245,7 @@ def test_nothing_to_resume(das: Das, given: tuple[Path, Path], tmp_path: Path) -
     (tmp_path / "empty").mkdir()
     folders.written(tmp_path / "full", {"mine.txt": "x"})
     for name in ("nowhere", "empty", "full"):
-        refused(das, "run", *given, "--out", tmp_path / name, "--resume", here=tmp_path, says="nothing was begun here")
+        refused(das, "run", *given, "--out", tmp_path / name, "--resume", here=tmp_path, says="nothing to resume")
     refused(das, "run", *given, "--resume", here=tmp_path, says="--resume with --out")
     refused(
         das,
@@ -397,8 +397,11 @@ def test_estimates_replace_estimates_alone(das: Das, given: tuple[Path, Path], t
     (tmp_path / "other" / "estimates.json").write_text("{}")
     (tmp_path / "other" / "notes.txt").write_text("x")
     refused(das, "estimate", run, "--out", tmp_path / "other", here=tmp_path, says="notes.txt")
-    for inside in (run / "release" / "estimates", run / "confidential" / "e", run):
+    for inside in (run / "confidential" / "e", run):
         refused(das, "estimate", run, "--out", inside, here=tmp_path, says="beside it")
+    before = everything(tmp_path)
+    code, _, err = das("estimate", run, "--out", run / "release" / "estimates")
+    assert (code, "which may be published" in err, everything(tmp_path) == before) == (2, True, True)
     refused(das, "estimate", run, "--out", out / "thesis.txt" / "x", here=tmp_path, says="no folder")
 
 

@@ -103,7 +103,9 @@ def test_a_run_that_has_ended_has_nothing_left(run: Path, commands: Commands) ->
 def test_a_small_run_has_no_tasks(tmp_path: Path, commands: Commands) -> None:
     (tmp_path / "release").mkdir()
     assert commands.named("tasks")(tmp_path) == (0, "", "")
-    assert "no stage has begun" in commands.named("status")(tmp_path)[1]
+    said = commands.named("status")(tmp_path)[1]
+    assert "has not ended, and no stage has begun" in said
+    assert "--resume" in said
 
 
 @pytest.mark.parametrize(
@@ -202,6 +204,6 @@ def test_the_choice_of_an_engine_is_in_the_command_that_goes_on(tmp_path: Path) 
     assert of_engine(EngineChoice(workers=4)) == []
     assert of_engine(EngineChoice("array", wait=True)) == ["--engine", "array", "--wait"]
     for name in ("ca.pem", "cert.pem", "key.pem"):
-        (tmp_path / name).touch()
+        (tmp_path / name).touch(0o600)
     chosen = EngineChoice("dask", scheduler="tls://h:1", tls=tmp_path)
     assert of_engine(chosen) == ["--engine", "dask", "--scheduler", "tls://h:1", "--tls", tmp_path]

@@ -24,7 +24,7 @@ def das(*words: object) -> Result:
 
 def drafted(table: Path, *more: object) -> tuple[dict, str]:
     out = table.with_suffix(".toml")
-    done = das("init", "--from", table, "--out", out, *more)
+    done = das("init", "--from", table, "--out", out, "--rare-levels", *more)
     assert done.exit_code == 0, done.output
     return tomllib.loads(out.read_text(encoding="utf-8")), done.output
 
@@ -61,7 +61,7 @@ def test_a_draft_runs_at_once(tmp_path: Path) -> None:
     }  # fmt: skip
     assert spec["data"]["columns"]["attributes"] == {"born_in": "born in"}
     assert spec["data"]["columns"]["missing"] == {"born_in": "unknown"}
-    assert "person_id: it has 300 values" in said
+    assert "person_id: it has more than 60 values" in said
     assert "year: it is the same in every row" in said
     text = table.with_suffix(".toml").read_text()
     assert "READ OFF THE DATA" in text
@@ -115,12 +115,42 @@ def test_parquet_and_places_that_are_named(tmp_path: Path) -> None:
     assert das("run", tmp_path / "t.toml", "--out", tmp_path / "run", "--quiet", *BARE).exit_code == 0
 
 
+@pytest.mark.parametrize("asked", [True, False])
+def test_what_few_people_have_is_not_in_a_configuration_unless_asked_for(tmp_path: Path, asked: bool) -> None:
+    """Nor in what is printed, nor how many rows there are; with the levels that are added it runs."""
+    table = [r | {"faith": f"faith{i % 3}", "tongue": "one"} for i, r in enumerate(rows(random.Random(9), 317))]
+    for i, faith in enumerate(["unique-faith", *["few-faith"] * 9, *["many-faith"] * 10]):
+        table[i]["faith"] = faith
+    table[7]["tongue"] = "unique-tongue"
+    path, out = written(tmp_path / "people.csv", table), tmp_path / "people.toml"
+    done = das("init", "--from", path, "--out", out, *(["--rare-levels"] if asked else []))
+    assert done.exit_code == 0, done.output
+    text = out.read_text(encoding="utf-8")
+    attributes = tomllib.loads(text)["schema"]["attributes"]
+    common = ["faith0", "faith1", "faith2", "many-faith"]
+    assert attributes["faith"] == (sorted([*common, "few-faith", "unique-faith"]) if asked else common)
+    assert ("tongue" in attributes) is asked  # one level is no attribute
+    assert ("unique" in text) is asked
+    for told in (text, done.output):
+        assert "317" not in told
+    assert "unique" not in done.output
+    assert "few-faith" not in done.output
+    run = ["run", out, "--out", tmp_path / "run", "--quiet", *BARE]
+    if not asked:
+        assert "faith" in done.output.split("left out")[1]
+        said = das(*run)
+        assert said.exit_code == 2
+        assert "people.csv, line 2: faith has a value that is no level of it" in said.output
+        out.write_text(text.replace('"many-faith"', '"many-faith", "few-faith", "unique-faith"'), encoding="utf-8")
+    assert das(*run).exit_code == 0
+
+
 REFUSED = {
     "no places": ("sex,age\nf,1\nm,2\n", "no column looks like one of places"),
     "no attributes": ("village,person\nA,1\nB,1\n", "no column looks like an attribute"),
     "no rows": ("village,sex\n", "has no records"),
-    "places missing": ("village,sex\nA,f\n,m\nB,m\n", "village has no value in 1 rows"),
-    "commas": ('village,sex\n"A, B",f\nC,m\n', "has the code 'A, B'"),
+    "places missing": ("village,sex\nA,f\n,m\nB,m\n", "village has no value in some rows"),
+    "commas": ('village,sex\n"A, B",f\nC,m\n', "village has a code with a comma"),
 }
 
 

@@ -10,6 +10,7 @@ from click.testing import CliRunner
 
 from das.cli import detailed_risk
 from das.cli.detailed import detailed
+from das.detailed.membership import ALARMS, Membership
 from das.model.adaptive import Parameters
 from das.model.mechanisms import GEOMETRIC
 from tests.detailed import worlds
@@ -34,10 +35,13 @@ def test_chances_and_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_nothing_is_seen_where_sizes_are_known_before(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert (
-        json.loads(risk(monkeypatch, worlds.households(runs=("us",)), "--product", "households", "--json"))["sizes"]
-        == []
-    )
+    """Tables of households have one size. (Chances are not asked again: of households they take long.)"""
+    nobody = Membership("us", None, True, 0.5, tuple((alarm, float(alarm)) for alarm in ALARMS))
+    monkeypatch.setattr(detailed_risk, "membership", lambda *_: nobody)
+    parameters = worlds.households(runs=("us",))
+    assert json.loads(risk(monkeypatch, parameters, "--product", "households", "--json"))["sizes"] == []
+    assert "group can have" not in risk(monkeypatch, parameters, "--product", "households")
+    assert "group can have" in risk(monkeypatch, worlds.persons(runs=("us",)))
 
 
 def test_mistakes_are_one_message(monkeypatch: pytest.MonkeyPatch) -> None:

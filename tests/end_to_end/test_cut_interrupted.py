@@ -200,11 +200,11 @@ def test_measurements_that_are_torn_before_they_are_acknowledged_are_measured_ag
     torn(path)
     real = LedgerFile.acknowledge
 
-    def tears(self: LedgerFile, parts: Any) -> None:
+    def tears(self: LedgerFile, parts: Any, **how: Any) -> None:
         if not self.entries.standing(("persons", "Block")):
             assert path.read_bytes() == before
             torn(path)
-        real(self, parts)
+        real(self, parts, **how)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(LedgerFile, "acknowledge", tears)
@@ -239,25 +239,29 @@ def cost() -> Fraction:
 
 
 @pytest.mark.parametrize("changes", [(), (FORGETFUL,)], ids=["key removed", "forgetful"])
-@pytest.mark.parametrize("where", ["shards", "trunk"])
 def test_noise_that_cannot_be_drawn_again_is_refused_and_counted(
-    worlds: Worlds, tmp_path: Path, changes: tuple[str, ...], where: str
+    worlds: Worlds, tmp_path: Path, changes: tuple[str, ...]
 ) -> None:
-    """Each stage whole of which a part is missing: all, while shards are measured; then those of the trunk that are not acknowledged."""
-    out = stopped(
-        worlds, tmp_path / "run", *changes, at=Step(truth_by_shard, "measure_part", 6 if where == "shards" else 14)
-    )
-    (out / "confidential" / "noise.key").unlink(missing_ok=True)
-    before, entries = results(out), LedgerFile(out / "release" / "ledger.jsonl").entries
-    gone = {stage for stage in entries.last() if not entries.whole(stage)}
-    assert len(gone) == (12 if where == "shards" else 5)
-    with pytest.raises(UserError, match=r"(?s)cannot be drawn again.*--accept-spent"):
-        go(worlds, out, *changes, resume=True)
-    assert results(out) == before
-    go(worlds, out, *changes, resume=True, accept_spent=True)
+    """Each stage whole of which a part is missing: all, while shards are measured; then, of the run that goes on, those of the trunk
+    that are not acknowledged."""
+    out, how, lost = tmp_path / "run", dict[str, Any](), list[tuple[tuple[str, str], Fraction]]()
+    for calls, number in ((6, 12), (14, 5)):
+        stopped(worlds, out, *changes, at=Step(truth_by_shard, "measure_part", calls), **how)
+        (out / "confidential" / "noise.key").unlink(missing_ok=True)
+        before, entries = results(out), LedgerFile(out / "release" / "ledger.jsonl").entries
+        gone = {stage: last for stage, last in entries.last().items() if not entries.whole(stage)}
+        assert len(gone) == number
+        with pytest.raises(UserError, match=r"(?s)cannot be drawn again.*--accept-spent"):
+            go(worlds, out, *changes, resume=True)
+        assert results(out) == before
+        lost += [(stage, sum((e.cost for e in last.events), Fraction(0))) for stage, last in gone.items()]
+        how = {"resume": True, "accept_spent": True}
+    go(worlds, out, *changes, **how)
     said = verify.statement(out / "release")
-    assert {(x.universe, x.level) for x in said.lost} == gone
-    assert said.total == cost() + sum((x.cost for x in said.lost), Fraction(0))
-    assert (said.total == 2 * cost()) == (where == "shards")
+    assert {(x.universe, x.level) for x in said.lost} == {stage for stage, _ in lost}
+    assert sum(cost for _, cost in lost[:12]) == cost()
+    assert (
+        said.total == cost() + sum(cost for _, cost in lost) == cost() + sum((x.cost for x in said.lost), Fraction(0))
+    )
     assert left_over(out) == []
     verify.check(out / "release")

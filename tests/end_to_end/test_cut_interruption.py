@@ -40,11 +40,11 @@ def stopped(chosen: spec.RunSpec, worlds: Worlds, tmp_path: Path) -> Iterator[Ru
         raise Stopped
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(prepared, "LARGEST", 32)
+        patch.setattr(prepared, "LARGEST", 8)
         with patch.context() as inner:
             inner.setattr(by_shard.Books, "acknowledge", stop)
             with pytest.raises(Stopped):
-                pipeline.run(chosen, tmp_path / "run", paths=[worlds.data("three thousand")])
+                pipeline.run(chosen, tmp_path / "run", paths=[worlds.data("one thousand")])
         run = RunDirectory(tmp_path / "run")
         assert len(list(run.truth_of("persons").parent.iterdir())) >= 3
         assert run.noise_key.exists()

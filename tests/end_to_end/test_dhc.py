@@ -21,6 +21,7 @@ import pytest
 import das
 from das.engine import Silent
 from das.errors import InputError, ReleaseError, SpecError, UserError
+from das.files.parquet import refuse_marked
 from das.files.release import statement
 from das.files.run import noise_key
 from das.files.run.ledger import LedgerFile
@@ -136,10 +137,8 @@ def test_all_of_it_follows_from_the_release_alone(worlds: Worlds, tmp_path: Path
     assert again == first  # bit by bit, before anything is rounded
 
 
-def test_the_pages_follow_from_the_release_alone(worlds: Worlds, tmp_path: Path) -> None:
+def test_the_page_names_files_that_there_are(worlds: Worlds) -> None:
     run = worlds.dhc("output.report=true")
-    estimate_dhc_from(run / "release", tmp_path / "again")
-    assert tree_digests(tmp_path / "again" / "release") == tree_digests(run / "release")
     page = (run / "release" / "report.html").read_text("utf-8")
     named = {*re.findall(r'href="([^"#:]+)"', page), *re.findall(r"<code>([a-z]+\.[a-z]+)</code>", page)}
     assert named == {"privacy.html", "privacy.json", "dictionary.csv"}
@@ -170,36 +169,13 @@ def test_noise_has_the_scale_of_the_plan(run: Path) -> None:
 # --- what is paid ------------------------------------------------------------------------------------------------
 
 
-def test_a_level_is_in_the_ledger_in_full_before_its_first_answer(
-    worlds: Worlds, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    out, answers = tmp_path / "run", Revealing.answers
-    seen: set[str] = set()
-
-    def watched(self: Revealing, level: str, *rest: Any) -> Any:
-        entries = LedgerFile(out / "release" / "ledger.jsonl").entries
-        drawn = {(e.universe, e.level, e.query, e.cost) for a in entries.attempts for e in a.events}
-        u = next(u for u in spec.universes if u.name == self._universe)
-        assert {(u.name, level, d.query, d.cost) for d in u.plan.at(level)} <= drawn
-        seen.add(u.name)
-        return answers(self, level, *rest)
-
-    spec = chosen(worlds)
-    monkeypatch.setattr(Revealing, "answers", watched)
-    run_dhc(spec, out, paths=[worlds.linked()])
-    assert seen == {"persons", "units", "households"}
-    assert not RunDirectory(out).noise_key.exists()
-    assert LedgerFile(out / "release" / "ledger.jsonl").entries.closed
-    verify.statement(out / "release")
-
-
 STEPS = [
     Step(dhc_measuring, "planned"),
     Step(LedgerFile, "begin", 4),
     Step(Revealing, "answers", 3),
     Step(Revealing, "answers", 60),
     Step(dhc_measuring.revealed, "write", 2),
-    Step(LedgerFile, "acknowledge", 7),
+    Step(LedgerFile, "acknowledge", 2),
     Step(LedgerFile, "close"),
     Step(noise_key, "delete"),
     Step(dhc_measuring, "seal"),
@@ -207,17 +183,36 @@ STEPS = [
 ]
 
 
+def watched(patch: pytest.MonkeyPatch, spec: DhcSpec, out: Path) -> set[str]:
+    """The universes of which something was asked: by then, each draw of its level is in the ledger."""
+    answers, seen = Revealing.answers, set[str]()
+
+    def watching(self: Revealing, level: str, *rest: Any) -> Any:
+        entries = LedgerFile(out / "release" / "ledger.jsonl").entries
+        drawn = {(e.universe, e.level, e.query, e.cost) for a in entries.attempts for e in a.events}
+        u = next(u for u in spec.universes if u.name == self._universe)
+        assert {(u.name, level, d.query, d.cost) for d in u.plan.at(level)} <= drawn
+        seen.add(u.name)
+        return answers(self, level, *rest)
+
+    patch.setattr(Revealing, "answers", watching)
+    return seen
+
+
 @pytest.fixture(scope="module")
 def halfway(worlds: Worlds, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run that was stopped at one step after the other, and finished."""
+    """A run that was stopped at one step after the other, and finished; a level was in the ledger in full before its first answer."""
     out = tmp_path_factory.mktemp("stopped") / "run"
     spec = chosen(worlds, "run.seed=1")
-    for i, step in enumerate(STEPS):
-        with pytest.MonkeyPatch.context() as patch:
-            step.arm(patch)
-            with pytest.raises(Killed):
-                run_dhc(spec, out, paths=[worlds.linked()], resume=i > 0)
-    run_dhc(spec, out, resume=True)
+    with pytest.MonkeyPatch.context() as watch:
+        seen = watched(watch, spec, out)
+        for i, step in enumerate(STEPS):
+            with pytest.MonkeyPatch.context() as patch:
+                step.arm(patch)
+                with pytest.raises(Killed):
+                    run_dhc(spec, out, paths=[worlds.linked()], resume=i > 0)
+        run_dhc(spec, out, resume=True)
+    assert seen == {"persons", "units", "households"}
     return out
 
 
@@ -251,6 +246,8 @@ def test_a_truth_that_was_altered_in_between_is_refused_or_counted(worlds: World
     said = verify.statement(out / "release")
     cost = {u.name: u.plan.cost for u in open_dhc(out / "release").spec.universes}
     assert said.total == sum(cost.values()) + cost["persons"]
+    assert not RunDirectory(out).noise_key.exists()
+    assert LedgerFile(out / "release" / "ledger.jsonl").entries.closed
 
 
 def test_text_in_another_encoding_is_the_same_input(worlds: Worlds, tmp_path: Path) -> None:
@@ -308,7 +305,7 @@ def test_an_earlier_release_of_other_records_is_refused(worlds: Worlds, tmp_path
         run_dhc(parse_dhc(TEXT, where="c"), tmp_path / "run", paths=[worlds.linked()])
     with pytest.raises(UserError, match="0 folders of records"):
         run_dhc(chosen(worlds), tmp_path / "run")
-    with pytest.raises(UserError, match="nothing was begun"):
+    with pytest.raises(UserError, match="nothing to resume"):
         run_dhc(chosen(worlds), tmp_path / "run", resume=True)
 
 
@@ -370,13 +367,40 @@ def _noise(release: Path) -> None:
     pq.write_table(table.set_column(table.column_names.index("variance"), "variance", pa.array(variance)), path)
 
 
-@pytest.mark.parametrize("alter", [_moved, _tied, _noise])
+def _table(release: Path) -> None:
+    path = release / "tables" / "H1_Block.csv"
+    lines = path.read_text(encoding="utf-8").splitlines()
+    row = lines[1].split(",")
+    lines[1] = ",".join([*row[:-2], str(int(row[-2]) + 1), row[-1]])
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def _more_tables(release: Path) -> None:
+    (release / "tables" / "P99_State.csv").write_text("GEOCODE,P990001\n", encoding="utf-8")
+
+
+def _unseeded(release: Path) -> None:
+    path = release / "spec.toml"
+    path.write_text(path.read_text(encoding="utf-8").replace("seed = 1\n", ""), encoding="utf-8")
+
+
+@pytest.mark.parametrize("alter", [_moved, _tied, _noise, _table, _more_tables, _unseeded])
 def test_what_is_altered_is_found_under_a_new_seal(worlds: Worlds, run: Path, tmp_path: Path, alter: Any) -> None:
     release = worlds.copy(run, tmp_path / "copy") / "release"
     alter(release)
     seal(release, statement.read_ours(release), "dhc-2020")
     with pytest.raises(ReleaseError):
         verify.statement(release)
+
+
+def test_fixed_counts_and_answers_say_that_they_were_seeded(run: Path) -> None:
+    files = [*run.glob("release/nmf*/*.parquet/*/**/*.parquet"), *run.glob("release/tied-*.parquet")]
+    places = [str(p.relative_to(run)) for p in files]
+    assert all(any(kind in place for place in places) for kind in ("/Revealed/", "/Constraint/", "release/tied-"))
+    assert all(pq.read_schema(p).metadata[b"NOT PRIVATE"] for p in files)
+    for path in run.glob("release/tied-*.parquet"):
+        with pytest.raises(ReleaseError, match="says that it is of a seeded run"):
+            refuse_marked(path, True)
 
 
 def _more(release: Path) -> None:
@@ -415,6 +439,34 @@ def test_a_statement_that_is_silent_on_what_it_rests_on_is_found(worlds: Worlds,
     silent = said.model_copy(update={"says": tuple(s for s in said.says if "adds to this" not in s)})
     seal(release, silent, "dhc-2020")
     with pytest.raises(ReleaseError, match="it does not say: The redistricting counts"):
+        verify.statement(release)
+
+
+def test_what_comes_in_exactly_and_what_both_releases_cost_is_stated(worlds: Worlds, run: Path) -> None:
+    """The State population is exact, for it was in the redistricting release; the costs of both are added up."""
+    before = statement.read_ours(worlds.run("run.seed=1", data="one thousand") / "release")
+    said = statement.read_ours(run / "release")
+    assert [(c.universe, c.level, c.query, c.sign) for c in said.outside] == [
+        ("persons", "State", "total", "="),
+        ("units", "Block", "gqlevels", "="),
+    ]
+    assert said.agreeing is not None
+    spent = {u: before.totals.get(u, Fraction(0)) for u in ("persons", "housing")}
+    both = (
+        said.totals["persons"]
+        + spent["persons"]
+        + 4 * (said.totals["units"] + said.totals["households"] + spent["housing"])
+    )
+    (sentence,) = [x for x in said.says if "one person elsewhere" in x]
+    told = float(sentence.rsplit("never more than rho = ", 1)[1].split(" ")[0])
+    assert 0 <= told - float(both) < 2e-6
+
+
+def test_an_exact_figure_that_is_not_listed_is_found(worlds: Worlds, run: Path, tmp_path: Path) -> None:
+    release = worlds.copy(run, tmp_path / "copy") / "release"
+    said = statement.read_ours(release)
+    seal(release, said.model_copy(update={"outside": said.outside[1:]}), "dhc-2020")
+    with pytest.raises(ReleaseError, match="it lists other constraints than the specification has"):
         verify.statement(release)
 
 

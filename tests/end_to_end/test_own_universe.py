@@ -336,9 +336,9 @@ def test_a_faulty_universe_is_refused_with_its_key(name: str) -> None:
             "09,B,1,own,2",
             "places of Municipality are not among those of the persons, such as 'B-09'; theirs are such as ",
         ),
-        ("01,B,7,own,2", "size is '7'"),
+        ("01,B,7,own,2", "line 38: size has a value that is no level of it"),
         ("01,B,,own,2", "values are missing: size in 1 of 37 rows"),
-        ("01,B,1,own,-1", "n is -1"),
+        ("01,B,1,own,-1", "line 38: n is negative"),
     ],
 )
 def test_a_table_beside_that_does_not_fit_is_refused(tables: Path, tmp_path: Path, line: str, message: str) -> None:

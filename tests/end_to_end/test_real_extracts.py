@@ -47,7 +47,8 @@ def test_with_hardly_any_noise_the_counts_of_the_file_are_published(
 ) -> None:
     """sigma is 1/15: no draw moves an answer by chance, so what is published is what was read."""
     queries = "".join(f'[budget.queries.{lv}]\ndetailed = "1"\n' for lv in ("County", "Tract", "Block_Group", "Block"))
-    run = spec.parse(CONFIG.format(reader=reader, queries=queries), where="test")
+    text = CONFIG.format(reader=reader, queries=queries)
+    run = spec.parse(text, where="test", overrides=("output.report=false",))
     path = shared_data / FILES[reader]
     outcome = pipeline.run(run, tmp_path / "run", paths=[path])
     assert all(r.mae == 0 for r in outcome.rows["persons"] if r.source == "postprocessed")

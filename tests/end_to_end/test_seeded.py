@@ -13,12 +13,15 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
+from das.arrays.opening import read_noisy
 from das.cli import main
-from das.files.run.run_directory import is_private
+from das.errors import ReleaseError
+from das.files.provenance import privacy_of
 from das.files.simulators import census_2010 as simulate_2010
-from das.model.not_private import CELL, COLUMN, PLANNED, WARNING, WITHOUT
+from das.model.not_private import CELL, COLUMN, PLANNED, UNKNOWN, UNSTATED, WARNING, WITHOUT, Private
 from das.reading import read_microdata, read_nmf
-from das.release.estimating import estimate_from
+from das.release.estimating import MISFITS, estimate_from
+from tests.altered import sealed
 from tests.spec.test_parse import BASE, UNITS
 
 #: Commands that are about no run and no configuration, or about its tasks alone.
@@ -28,7 +31,7 @@ OTHERS = {
     "risk hierarchical", "risk changes", "detailed check", "detailed plan", "detailed risk",
 }  # fmt: skip
 #: Needs an extra, or prints no JSON, or is of population groups, and is asked in a test of its own.
-ELSEWHERE = {"map", "store push", "store pull", "detailed run", "detailed estimate"}
+ELSEWHERE = {"account sign", "map", "store push", "store pull", "detailed run", "detailed estimate"}
 #: One call at least of each of the others; RUN, CONFIG and NEW are put in.
 CALLS = {
     "run": ["CONFIG", "--out", "NEW/run", "--quiet"],
@@ -206,8 +209,8 @@ def test_a_page_says_it_first(folder: Path, das: Das, page: str) -> None:
 
 
 def test_a_private_run_has_no_mark_anywhere(folder: Path, das: Das) -> None:
-    assert is_private(folder / "run-private")
-    assert not is_private(folder / "run-seeded" / "release" / "nmf")
+    assert privacy_of(folder / "run-private") is True
+    assert privacy_of(folder / "run-seeded" / "release" / "nmf") is False
     for path in (p for p in (folder / "run-private").rglob("*") if p.is_file() and p.suffix != ".parquet"):
         assert COLUMN not in path.read_text(encoding="utf-8"), path
     assert COLUMN not in das("private", "check", ["CONFIG"])
@@ -219,3 +222,51 @@ def test_marks_do_not_change_what_is_read(das: Das, folder: Path) -> None:
     rows: dict[str, Any] = json.loads(das("seeded", "evaluate", ["RUN", "--json"]))
     assert {COLUMN, "mae"} <= set(rows["persons"][0])
     das("seeded", "compare", ["RUN"])
+
+
+def alone(run: Path, to: Path) -> Path:
+    """The measurements of persons, as somebody sends them."""
+    return Path(shutil.copytree(run / "release" / "nmf", to / "nmf"))
+
+
+@pytest.mark.parametrize(("config", "says"), [("seeded", False), ("private", UNKNOWN)])
+def test_measurements_by_themselves_are_never_called_private(
+    das: Das, folder: Path, tmp_path: Path, config: str, says: Private
+) -> None:
+    """Of a seeded run the files say it, wherever they are taken; of files that do not nobody knows who drew their noise."""
+    das(config, "nmf summary", ["RUN"])
+    nmf = alone(folder / f"run-{config}", tmp_path / "lone")
+    assert privacy_of(nmf) == privacy_of(nmf.parent) == says
+    frame = read_nmf(nmf, level="State")
+    assert (COLUMN in frame.columns) is (says is False)
+    rows = json.loads(das(config, "nmf summary", [str(nmf), "--json"]))
+    assert all((COLUMN in row) is (says is False) for row in rows)
+    told = json.loads(das(config, "estimate", ["--from", str(nmf), "--out", "NEW/again", "--quiet", "--json"]))
+    release = tmp_path / "again" / "release"
+    documents = [json.loads((release / name).read_text()) for name in ("privacy.json", MISFITS)]
+    documents += [told, json.loads((tmp_path / "again" / "manifest.json").read_text())]
+    assert [d["private"] for d in documents] == [says] * 4
+    assert (UNSTATED in told["notes"]) is (says == UNKNOWN)
+    assert privacy_of(tmp_path / "again") == privacy_of(release / "nmf") == says
+    noisy, *_ = read_noisy(release)
+    assert noisy.private == says
+    if says is False:
+        for path in (p for p in release.rglob("*") if p.is_file()):
+            assert_file(path)
+    else:  # and it stays so, from one estimate to the next
+        estimate_from(release, tmp_path / "third")
+        assert privacy_of(alone(tmp_path / "third", tmp_path / "fourth")) == UNKNOWN
+
+
+def test_a_seed_that_was_taken_out_of_the_specification(das: Das, folder: Path, tmp_path: Path) -> None:
+    """The measurements say that they were seeded: nothing is made of them that does not."""
+    das("seeded", "nmf summary", ["RUN"])
+    release = Path(shutil.copytree(folder / "run-seeded" / "release", tmp_path / "release"))
+    text = (release / "spec.toml").read_text(encoding="utf-8")
+    (release / "spec.toml").write_text(text.replace("seed = 7\n", ""), encoding="utf-8")
+    sealed(release)
+    assert privacy_of(release) is False
+    for use in (lambda: estimate_from(release, tmp_path / "again"), lambda: read_noisy(release)[0].read(
+        "State", "total", read_noisy(release)[1])):  # fmt: skip
+        with pytest.raises(ReleaseError, match="says that it is of a seeded run, and the specification does not"):
+            use()

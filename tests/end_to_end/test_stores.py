@@ -146,9 +146,17 @@ def test_a_finished_run_is_carried_later_and_again_for_nothing(
 ) -> None:
     """To a folder of this machine; also what somebody has deleted there."""
     out, push = run(worlds, tmp_path / "run"), commands.named("store")
-    url = f"file://{tmp_path}/there"
-    assert push("push", out, url, "--quiet")[0] == 0
+    url, own = f"file://{tmp_path}/there", tmp_path / "own"
+    own.mkdir(0o755)
+    code, _, err = push("push", out, url, f"--confidential-store=file://{own}", "--quiet")
+    assert code == 2
+    assert "others can read this folder" in err
+    assert not list(own.iterdir())
+    own.rmdir()
+    assert push("push", out, url, f"--confidential-store=file://{own}", "--quiet")[0] == 0
     assert files(tmp_path / "there") == files(out / "release")
+    assert {p.stat().st_mode & 0o777 for p in own.rglob("*") if p.is_file()} == {0o600}
+    assert {p.stat().st_mode & 0o777 for p in (own, *own.rglob("*")) if p.is_dir()} == {0o700}
     when = {p: p.stat().st_mtime_ns for p in (tmp_path / "there").rglob("*.csv")}
     (tmp_path / "there" / "spec.toml").unlink()
     assert push("push", out, url, "--quiet")[0] == 0

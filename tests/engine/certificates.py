@@ -39,4 +39,5 @@ def write(folder: Path) -> Path:
     (folder / "cert.pem").write_bytes(_signed("das", "authority", own, authority, ca=False))
     key = own.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
     (folder / "key.pem").write_bytes(key)
+    (folder / "key.pem").chmod(0o600)
     return folder

@@ -6,7 +6,6 @@ They are in a module of their own, so that worker processes can import them.
 from __future__ import annotations
 
 import os
-import resource
 import signal
 import time
 from collections.abc import Iterable
@@ -14,6 +13,7 @@ from pathlib import Path
 
 from das.engine.tasks import Answer, Task
 from das.errors import InfeasibleError, InputError
+from das.model import core_dumps
 
 #: What must never be told: a count of the truth.
 SECRET = "271828182845"
@@ -97,8 +97,9 @@ def linger(task: Task) -> Answer:
     return {"pid": os.getpid()}
 
 
-def core_limit(task: Task) -> Answer:
-    return {"soft": resource.getrlimit(resource.RLIMIT_CORE)[0]}
+def dumps(task: Task) -> Answer:
+    """Whether a crash here would leave a copy of the memory."""
+    return {"dumps": not core_dumps.forbidden()}
 
 
 def unsure(task: Task) -> Answer:

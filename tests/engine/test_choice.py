@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from das.cli.options import chosen_engine
 from das.engine.choice import TLS, EngineChoice
 from das.errors import UserError
 
@@ -13,7 +14,7 @@ from das.errors import UserError
 @pytest.fixture
 def certificates(tmp_path: Path) -> Path:
     for name in TLS:
-        (tmp_path / name).touch()
+        (tmp_path / name).touch(0o600)
     return tmp_path
 
 
@@ -50,3 +51,19 @@ def test_certificates_are_all_there(certificates: Path) -> None:
 def test_what_does_not_go_together_is_refused(options: dict[str, object], said: str) -> None:
     with pytest.raises(UserError, match=said):
         EngineChoice(**options)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("mode", [0o640, 0o604, 0o660, 0o700 | 0o010])
+def test_a_key_that_others_can_read_is_refused(certificates: Path, mode: int) -> None:
+    (certificates / "key.pem").chmod(mode)
+    with pytest.raises(UserError, match=r"key\.pem: others can read this key"):
+        EngineChoice("dask", scheduler="tls://h:1", tls=certificates)
+    (certificates / "key.pem").chmod(0o400)
+    assert not EngineChoice("dask", scheduler="tls://h:1", tls=certificates).open_to_users
+
+
+def test_whom_a_scheduler_without_certificates_obeys_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    chosen_engine(EngineChoice("dask", scheduler="tcp://127.0.0.1:1"))
+    assert "every user of this machine" in capsys.readouterr().err
+    chosen_engine(EngineChoice())
+    assert not capsys.readouterr().err

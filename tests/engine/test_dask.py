@@ -26,7 +26,7 @@ from das.errors import DasError, InputError, UserError
 from das.files.run.board import Board
 from das.files.run.staged import attempt, opened, perform
 from tests.engine import certificates
-from tests.engine.stages import SECRET, brief, core_limit, count, die, die_once, fail, note, tasks, unsure
+from tests.engine.stages import SECRET, brief, count, die, die_once, dumps, fail, note, tasks, unsure
 from tests.told import Told
 
 distributed = pytest.importorskip("distributed", reason="the extra [dask] is not installed")
@@ -101,8 +101,8 @@ def test_the_truth_is_seen_by_marked_workers_and_these_then_begin_anew(
 def test_workers_that_saw_the_truth_begin_anew_when_the_run_ends(cluster: Any, tls: Path, tmp_path: Path) -> None:
     before = workers(cluster)["marked0"]
     with DaskEngine(cluster.scheduler_address, tls) as engine:
-        perform(engine, core_limit, tasks(tmp_path, "a"), Told(), confidential=True)
-    assert Board(tmp_path).answers("dummy") == {"a": {"soft": 0}}
+        perform(engine, dumps, tasks(tmp_path, "a"), Told(), confidential=True)
+    assert Board(tmp_path).answers("dummy") == {"a": {"dumps": False}}
     assert workers(cluster)["marked0"] != before
 
 

@@ -16,7 +16,7 @@ from das.engine import workers as processes
 from das.engine.local import LocalEngine
 from das.engine.tasks import AGAIN, Answer, Engine, Task, Work
 from das.errors import DasError, InputError
-from tests.engine.stages import SECRET, core_limit, count, die, die_once, fail, linger, tasks
+from tests.engine.stages import SECRET, count, die, die_once, dumps, fail, linger, tasks
 
 
 def performed(engine: Engine, work: Work, of: list[Task], confidential: bool = False) -> dict[str, Answer]:
@@ -37,10 +37,10 @@ def test_one_worker_is_this_process_and_begins_with_the_largest(tmp_path: Path) 
 def test_each_task_is_done_once_in_processes_that_are_gone_at_the_end(tmp_path: Path) -> None:
     """The next stage has processes of its own: none that has seen the truth is among them."""
     with LocalEngine(2) as engine:
-        first = dict(engine.answers(core_limit, tasks(tmp_path, "ab"), confidential=True))
+        first = dict(engine.answers(dumps, tasks(tmp_path, "ab"), confidential=True))
         found = {t.partition: a for t, a in engine.answers(count, tasks(tmp_path, "abcdef"))}
         again = {a["pid"] for _, a in engine.answers(count, tasks(tmp_path, "gh"))}
-    assert {a["soft"] for a in first.values()} == {0}
+    assert {a["dumps"] for a in first.values()} == {False}
     assert times(tmp_path) == Counter("abcdefgh")
     pids = {a["pid"] for a in found.values()}
     assert os.getpid() not in pids | again

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import pickle
-import resource
 from pathlib import Path
 
 import pytest
 
 from das.engine.tasks import Fault, Task, answer_of, largest_first, outcome
 from das.errors import DasError, InfeasibleError, InputError
-from tests.engine.stages import SECRET, brief, core_limit, fail, tasks
+from das.model import core_dumps
+from tests.engine.stages import SECRET, brief, fail, tasks
 
 
 def test_a_task_is_small_and_travels() -> None:
@@ -89,13 +89,11 @@ def test_of_a_confidential_task_no_more_than_the_class_is_told(partition: str, o
     assert found.kind in str(error)
 
 
-def test_a_confidential_task_leaves_no_core(monkeypatch: pytest.MonkeyPatch) -> None:
-    said: list[tuple[int, tuple[int, int]]] = []
-    monkeypatch.setattr(resource, "getrlimit", lambda _: (4096, 8192))
-    monkeypatch.setattr(resource, "setrlimit", lambda what, to: said.append((what, to)))
+def test_a_confidential_task_leaves_no_core_and_another_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+    monkeypatch.setattr(core_dumps, "forbid", lambda: said.append("forbidden"))
     (task,) = tasks(Path("r"), ["p"])
     outcome(brief, task)
     assert not said
     outcome(brief, task, confidential=True)
-    assert said == [(resource.RLIMIT_CORE, (0, 8192))]
-    assert outcome(core_limit, task) == {"soft": 4096}
+    assert said == ["forbidden"]

@@ -12,6 +12,7 @@ from scipy.stats import binom
 from das.estimate import margins
 from das.estimate.margins import UNKNOWN, LevelMargins
 from das.geography.invariants import exact_bounds
+from das.model.constraint import Bounds
 from das.model.grouping import Grouping
 from das.model.level_bounds import LevelBounds
 from das.model.limits import Limits
@@ -75,11 +76,17 @@ def some_columns(schema: Schema, rng: np.random.Generator) -> NDArray[np.bool_]:
     return np.vstack([*(dense(schema, q) for q in queries), rng.random((6, schema.cells)) < 0.5]).astype(bool)
 
 
+def may_hold(bounds: Bounds, unit: int) -> NDArray[np.bool_]:
+    """Cells; none where nobody is."""
+    nobody = bounds.total is not None and bounds.total[unit] == 0
+    return (np.array(bounds.exact) | (bounds.upper[unit, bounds.group] > 0)) & bounds.possible & ~np.array(nobody)
+
+
 def oracle(level: LevelMargins, held: Held, columns: NDArray[np.bool_], unit: int) -> tuple[Array, Array]:
     """One unit: a KKT system over the cells that it may hold, by a pseudo-inverse; a column is determined if it is in the
     row space of everything together."""
     schema, bounds = level.schema, level.bounds.dense()
-    free = np.array(bounds.possible) if bounds.exact else (bounds.upper[unit, bounds.group] > 0) & bounds.possible
+    free = may_hold(bounds, unit)
     rows, rhs, sigma_sq = [np.zeros((0, schema.cells))], [np.zeros(0)], [np.zeros(0)]
     for name, query in level.queries.items():
         values, variance = held[level.name, name]
@@ -170,11 +177,17 @@ def test_of_a_very_large_schema_each_column_has_its_best_measurement(monkeypatch
     held = {("L0", q): (world.truth["L0"].answer(GROUPED.query(q)), np.array([v]))
             for q, v in {"total": 9.0, "race * sex": 4.0, "sex": 5.0}.items()}  # fmt: skip
     level = LevelMargins.of("L0", GROUPED, memory(held), world.bounds()["L0"])
-    for query, variance in {"total": 9.0, "sex": 5.0, "white": None, "race": 8.0, "home": np.nan}.items():
+    for query, variance in {"total": 9.0, "sex": 5.0, "white": None, "race": 8.0}.items():
         wanted = GROUPED.query(query)
         value, error = level.read(memory(held), dense(GROUPED, wanted).astype(bool), 0, 1)
         assert np.allclose(error**2, [8.0, 24.0] if variance is None else variance, equal_nan=True)
-        assert np.isnan(value).all() or np.array_equal(value, world.truth["L0"].answer(wanted))
+        assert np.array_equal(value, world.truth["L0"].answer(wanted))
+    home = GROUPED.query("home")  # not measured: where there is but one, it is everybody
+    value, error = level.read(memory(held), dense(GROUPED, home).astype(bool), 0, 1)
+    there = world.bounds()["L0"].dense().upper[0] > 0
+    assert there.tolist() == [True, False]
+    assert np.allclose(error**2, [[9.0, 0.0]])
+    assert np.array_equal(value, world.truth["L0"].answer(home))
 
 
 # --- intervals -----------------------------------------------------------------------------------------------

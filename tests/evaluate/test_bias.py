@@ -84,6 +84,8 @@ def test_sums_over_clusters_are_exact_and_add_up(clusters, cut):
     total = np.where(size > 0, total, 0)
     parts = [ClusterSums.of(total[s], size[s]) for s in (slice(cut), slice(cut, None))]
     whole = ClusterSums.of(total, size)
+    columns = np.array(clusters, dtype=np.int64)[:, ::-1], np.column_stack([np.ones_like(size), size])
+    assert ClusterSums.of_each(*columns) == (ClusterSums.of(columns[0][:, 0], columns[1][:, 0]), whole)
     assert ClusterSums.merged(parts) == ClusterSums.merged(parts[::-1]) == whole
     here = [(int(s), int(n)) for s, n in zip(total, size, strict=True) if n]
     got = whole.interval()

@@ -84,6 +84,28 @@ WRITERS: dict[str, Callable[[Path, int], object]] = {
 WHOLE = {"adoption": "nmf", "microdata": "m/persons"}
 
 
+def modes(folder: Path) -> dict[str, str]:
+    return {str(p.relative_to(folder)): f"{p.stat().st_mode & 0o777:o}" for p in folder.rglob("*")}
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_what_is_written_below_confidential_is_its_owners_alone(name: str, memory: None, tmp_path: Path) -> None:
+    """Whatever the umask; below ``release`` nobody is kept out by us, also where the run lies in a folder of that name."""
+    before = os.umask(0)
+    try:
+        for folder, allowed in (
+            ("run/confidential/in", {"600", "700"}),
+            ("confidential/run/release/in", {"644", "666", "755", "777"}),
+        ):
+            WRITERS[name](tmp_path / folder, 1)
+            found = modes(tmp_path / folder)
+            found.pop("manifest.json", None)  # a run's own: nobody else's wherever it lies
+            found = {k: v for k, v in found.items() if not k.startswith("t/") or "release" not in folder}  # true counts
+            assert set(found.values()) <= allowed, found
+    finally:
+        os.umask(before)
+
+
 def killed(step: int, work: Callable[[], object]) -> bool:
     """Whether ``work``, in a process of its own, is killed at its ``step``-th call that changes what the disk holds."""
     child = os.fork()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -96,6 +97,7 @@ class Once(int):
     ("ftp://x/y", "this is no store"),
     ("s3://", "no bucket and no folder"),
     ("s3://b/x?endpoint=1", "this is no store"),
+    ("file:///dev/null", "this is no folder"),
     ("mock://x/y", "does not know whether objects appear whole"),
 ])  # fmt: skip
 def test_what_is_no_store_is_refused(url: str, said: str) -> None:
@@ -126,3 +128,41 @@ def test_one_in_another_is_known() -> None:
     assert a.overlaps(b)
     assert b.overlaps(a)
     assert not a.overlaps(c)
+
+
+def test_what_is_confidential_is_its_owners_alone_in_a_folder_of_this_machine(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        (tmp_path / "given").write_bytes(b"truth")
+        (tmp_path / "given").chmod(0o644)
+        store = Store.at(f"file://{tmp_path}/above/store", confidential=True)
+        store.check()
+        for name in ("a", "b/c/d", "a"):
+            store.put(name, tmp_path / "given")
+    finally:
+        os.umask(before)
+    there = tmp_path / "above" / "store"
+    modes = {p.relative_to(there).as_posix(): p.stat().st_mode & 0o777 for p in (there, *there.rglob("*"))}
+    assert modes == {".": 0o700, "a": 0o600, "b": 0o700, "b/c": 0o700, "b/c/d": 0o600}
+    assert store.sizes() == {"a": 5, "b/c/d": 5}
+
+
+@pytest.mark.parametrize("mode", [0o755, 0o750, 0o701, 0o710, 0o740])
+def test_a_folder_that_others_can_read_gets_nothing_confidential(tmp_path: Path, mode: int) -> None:
+    there = tmp_path / "there"
+    there.mkdir()
+    there.chmod(mode)
+    with pytest.raises(UserError, match="others can read this folder"):
+        Store.at(f"file://{there}", confidential=True).check()
+    assert not list(there.iterdir())
+    Store.at(f"file://{there}").check()
+    there.chmod(0o700)
+    Store.at(f"file://{there}", confidential=True).check()
+
+
+def test_a_folder_of_another_user_gets_nothing_confidential(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    there = tmp_path / "there"
+    there.mkdir(0o700)
+    monkeypatch.setattr(os, "geteuid", lambda: there.stat().st_uid + 1)
+    with pytest.raises(UserError, match="others can read this folder"):
+        Store.at(f"file://{there}", confidential=True).check()

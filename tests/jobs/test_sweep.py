@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Iterable
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -179,12 +180,13 @@ def test_a_lost_attempt_goes_with_the_noise_to_the_other_method(
     out, both, good = tmp_path / "sweep", ("topdown", "full-information"), nmf.write
 
     def torn(
-        root: Path, level: str, schema: Schema, spine: Spine, measurements: Iterable[Measurement], shard: int
-    ) -> dict[str, str]:
+        root: Path, level: str, schema: Schema, spine: Spine, measurements: Iterable[Measurement], shard: int,
+        **more: Any,
+    ) -> dict[str, str]:  # fmt: skip
         if level == "County":
             assert list(measurements)
             raise KeyboardInterrupt
-        return good(root, level, schema, spine, measurements, shard)
+        return good(root, level, schema, spine, measurements, shard, **more)
 
     monkeypatch.setattr(nmf, "write", torn)
     with pytest.raises(KeyboardInterrupt):
@@ -217,12 +219,13 @@ def test_finished_runs_are_kept_and_others_made_again(
     good = nmf.write
 
     def torn(
-        root: Path, level: str, schema: Schema, spine: Spine, measurements: Iterable[Measurement], shard: int
-    ) -> dict[str, str]:
+        root: Path, level: str, schema: Schema, spine: Spine, measurements: Iterable[Measurement], shard: int,
+        **more: Any,
+    ) -> dict[str, str]:  # fmt: skip
         if "rho-2" in str(root) and level == "County":
             assert list(measurements)
             raise KeyboardInterrupt
-        return good(root, level, schema, spine, measurements, shard)
+        return good(root, level, schema, spine, measurements, shard, **more)
 
     monkeypatch.setattr(nmf, "write", torn)
     with pytest.raises(KeyboardInterrupt):

@@ -46,7 +46,7 @@ def test_a_plan_has_its_ideal_and_its_deviations(opened: Opened) -> None:
     assert "Hispanic or Latino" in text
     adults, hispanic = (next(c for c in found.columns if c.statistic.field == f) for f in ("P0040001", "P0040002"))
     assert f"{hispanic.value[0]:,} ({100 * hispanic.value[0] / adults.value[0]:.1f} %)" in text
-    assert f"{hispanic.rounded[0]:,} ± {hispanic.margin[0]:,}" in text.replace("−", "-")
+    assert f"{round(hispanic.estimate[0]):,}: {hispanic.low[0]:,} to {hispanic.high[0]:,}" in text.replace("−", "-")
     assert "intervals are wide" in text
     assert "Housing units" in text
 
@@ -60,15 +60,15 @@ def test_areas_that_overlap_or_leave_somebody_out_are_no_plan(opened: Opened) ->
 
 
 def test_what_is_wide_outside_exact_or_not_told() -> None:
-    cells = (AreaCell(100, 104, 3), AreaCell(10, 12, 5), AreaCell(7, 7, 0), AreaCell(7, 0, None))
+    cells = (AreaCell(100, 104, 101, 107), AreaCell(10, 12, 7, 17), AreaCell(7, 7, 7, 7), AreaCell(7))
     assert [(c.outside, c.wide) for c in cells] == [(True, False), (False, True), (False, False), (False, False)]
     section = AreaSection("Persons", ("a", "b", "c", "d"), (("<b>x</b>", cells),))
-    plan = PlanSummary((("x", AreaCell(0, 0, None)), ("y", AreaCell(0, 0, None))), False)
+    plan = PlanSummary((("x", AreaCell(0)), ("y", AreaCell(0))), False)
     page = area_html("r", "ward", 1, 0.9, [section], plan, private=True)
     assert "<b>x</b>" not in page  # names are text
     text = words(page)
     assert "1 of 3 intervals are wide" in text
-    assert all(t in text for t in ("104 ± 3 &#x2691;", "12 ± 5 wide", "exact", "not told"))
+    assert all(t in text for t in ("104: 101 to 107 &#x2691;", "12: 7 to 17 wide", "exact", "not told"))
     assert "NOT PRIVATE" not in text
 
 

@@ -250,18 +250,22 @@ def test_intervals_are_those_of_the_replicates(run: Path) -> None:
     bias = counted[[1, 2]].sub(counted[0], axis=0).mean(axis=1)
     spread = counted[[1, 2]].std(axis=1)
     kept = (bias.abs() < spread / 2) | ((bias > 0) & (counted[0] < 25))  # the bias is not subtracted
-    assert (rows["lower"] == np.floor(counted[0] - 2.015 * rmse + 1e-9).clip(lower=0))[kept].all()
+    assert (rows["lower"] == np.floor(counted[0] - 2.919986 * rmse + 1e-9).clip(lower=0))[kept].all()
     assert (rows["upper"] >= rows["value"])[kept].all()
 
 
 def test_what_was_published_before_has_no_width_and_it_is_said(run: Path) -> None:
     rows = das.read_intervals(run, "P12", "County", method="replicates")
     total = rows[rows["field"] == "P0120001"]
-    assert (total["lower"] == total["value"]).all()
-    assert (total["upper"] == total["value"]).all()
-    assert (rows["upper"] > rows["lower"]).any()
+    assert total[["lower", "upper"]].isna().all(axis=None)
+    assert set(total["basis"]) == {"not covered"}
+    others = rows[rows["upper"] > rows["lower"]]
+    assert set(others["basis"]) == {"given earlier counts"}
+    none = rows["basis"] == "not covered"
+    assert (rows.loc[~none, "upper"] >= rows.loc[~none, "lower"]).all()
+    assert (rows.loc[rows["basis"] == "", "value"] == 0).all()
     says = json.loads((run / "release" / "intervals" / "manifest.json").read_text())["says"]
-    assert any("published before" in line and "no width" in line for line in says)
+    assert any("published before" in line and "not covered" in line for line in says)
 
 
 def test_it_is_verified_with_them_and_not_where_they_were_altered(run: Path, tmp_path: Path) -> None:

@@ -16,6 +16,9 @@ from scipy.stats import binom
 
 from das.cli import main
 from das.estimate.margins import UNKNOWN
+from das.model.areas import Areas
+from das.model.count_range import count_range
+from das.release import area_counts
 from das.release.intervals import Intervals
 from das.release.post import open_release
 from das.tables import of as tables_of
@@ -151,3 +154,52 @@ def test_only_batches_with_a_wanted_unit_are_read(run: Path) -> None:
     part = intervals.read("Block", total, n // 3, n // 2)
     assert (none[1] == UNKNOWN).all()
     assert np.array_equal(part[0], whole[0][n // 3 : n // 2])
+
+
+# --- what is certain -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["tabulated", "informed"])
+def test_what_is_certain_is_its_own_interval_and_nothing_is_below_zero_or_above_a_known_total(
+    kind: str, request: pytest.FixtureRequest
+) -> None:
+    """Blocks without housing units have no vacant ones, whatever was measured; places without facilities nobody in them."""
+    release = open_release(request.getfixturevalue(kind) / "release")
+    certain, cut = 0, 0
+    for u in release.after.universes:
+        intervals, bounds = Intervals(release, u), release.published_bounds(u)
+        for level in ("State", "Tract", "Block"):
+            for table in tables_of(u, release.assigned(u.name)):
+                least, most = count_range(bounds[level], table.masks, 0, release.spine.units(level))
+                low, high = intervals.ends(level, table.masks)
+                known = high >= 0
+                exact = least == most
+                assert known[exact].all()
+                assert (low[exact] == least[exact]).all()
+                assert (high[exact] == least[exact]).all()
+                assert (low[known] >= 0).all()
+                assert (low[known] <= high[known]).all()
+                if (total := intervals.most(level)) is not None:
+                    assert (high <= total[:, None]).all()
+                certain += int(exact.sum())
+                cut += int((known & ~exact & (low == 0)).sum())
+    assert min(certain, cut) > 50
+
+
+def test_intervals_of_areas_keep_to_what_can_be(tabulated: Path) -> None:
+    release = open_release(tabulated / "release")
+    n = release.spine.units("Block")
+    areas = Areas("ward", np.array([f"{i}" for i in range(n)], dtype="S"), np.arange(n), np.arange(n))
+    found = area_counts.counts(release, areas, area_counts.statistics(release, ["P2", "housing:H1", "hhgq"]))
+    bounds = {u.name: release.published_bounds(u)["Block"] for u in release.after.universes}
+    certain = 0
+    for c in found.columns:
+        (least,), (most,) = (x.T for x in count_range(bounds[c.statistic.universe.name], c.statistic.cells[None], 0, n))
+        exact = least == most
+        assert (c.low[c.known] >= least[c.known]).all()
+        assert (c.high[c.known] <= most[c.known]).all()
+        assert (c.low <= c.high)[c.known].all()
+        assert (c.low[exact] == least[exact]).all()
+        assert (c.high[exact] == least[exact]).all()
+        certain += int(exact.sum())
+    assert certain > 50

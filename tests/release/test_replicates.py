@@ -17,13 +17,15 @@ from das.engine import Silent
 from das.errors import InputError, ReleaseError, UserError
 from das.files.release import replicates as files
 from das.files.run.run_directory import tree_digests
+from das.model.count_range import count_range
 from das.model.histogram import Histogram
 from das.model.measured_spine import MeasuredSpine
 from das.model.ways import Ways
-from das.release import replicates
+from das.release import replicates, verify
 from das.release.post import Opened, open_release
 from das.release.replicated import BY_TRUTH, AskedIntervals, intervals_of, replicates_of
 from das.release.replicates import Redrawn, make, published
+from das.release.seal import seal_intervals
 from das.replicates import ReplicateErrors, interval
 from das.tables import of as tables_of
 from tests.commands import Commands
@@ -143,7 +145,8 @@ def test_intervals_are_those_of_the_replicates(run: Path, made: Path) -> None:
             for level in ("Tract", "Block"):
                 values = np.array([table.values(h[level]) for h in drawn])
                 errors = ReplicateErrors.of(values[0], values[1:])
-                expected = interval(values[0], errors, 0.9)
+                within = count_range(opened.published_bounds(u)[level], table.masks, 0, values.shape[1])
+                expected = interval(values[0], errors, 0.9, within=within)
                 rows = pq.read_table(made / f"{table.name}_{level}.parquet").to_pandas()
                 unit, column = np.nonzero(values.any(axis=0))
                 assert rows["GEOID"].tolist() == codes_at(opened, level)[unit].tolist()
@@ -283,7 +286,8 @@ def test_the_command_writes_into_its_own_folder_alone(
 ) -> None:
     copy = worlds.copy(run, tmp_path / "run")
     shutil.rmtree(copy / "confidential")
-    before = {p: p.read_bytes() for p in copy.rglob("*") if p.is_file()}
+    seal = copy / "release" / "privacy.json"  # which has the digest of their list
+    before = {p: p.read_bytes() for p in copy.rglob("*") if p.is_file() and p != seal}
     code, out, err = commands.named("intervals")(
         copy, "--replicates", 2, "--quiet", "--level", "Tract", "--table", "P1", "--json"
     )
@@ -292,11 +296,13 @@ def test_the_command_writes_into_its_own_folder_alone(
     assert (said["private"], list(said["rows"])) == (False, ["P1_Tract.parquet"])
     assert {p: p.read_bytes() for p in before} == before
     assert all(
-        (copy / "release" / "intervals") in p.parents for p in copy.rglob("*") if p.is_file() and p not in before
+        (copy / "release" / "intervals") in p.parents
+        for p in copy.rglob("*")
+        if p.is_file() and p not in (*before, seal)
     )
     opened = open_release(copy / "release")
     assert len(list(replicates_of(opened, opened.after.persons))) == 2
-    ((_, table, level, (value, lower, upper)),) = intervals_of(opened)
+    ((_, table, level, (value, lower, upper, _)),) = intervals_of(opened)
     assert (table.name, level) == ("P1", "Tract")
     assert (lower <= value).mean() > 0.9
     assert (upper >= lower).all()
@@ -362,6 +368,29 @@ def test_only_what_was_measured_is_drawn_again(run: Path) -> None:
         if source.queries(level):
             m = source.read(level, source.queries(level)[0], 0, spine.units(level))
             assert np.array_equal(np.isinf(m.variance), ~tree.measured(level))
+
+
+def test_the_list_of_intervals_is_under_the_seal(worlds: Worlds, run: Path, tmp_path: Path) -> None:
+    """Its words are no part of what its own digests hold."""
+    release = worlds.copy(run, tmp_path / "run") / "release"
+    page = (release / "privacy.html").read_bytes()
+    make(release, release / "intervals", ASKED, workers=1, resume=False, progress=Silent())
+    said = verify.statement(release)
+    assert "intervals/manifest.json" in said.digests
+    assert (release / "privacy.html").read_bytes() == page
+    assert list(intervals_of(open_release(release)))
+    path = release / "intervals" / "manifest.json"
+    kept = path.read_text()
+    path.write_text(kept.replace('"coverage": 0.9', '"coverage": 0.99'))
+    with pytest.raises(ReleaseError, match=r"digests.intervals/manifest.json is"):
+        verify.statement(release)
+    path.write_text(kept.replace(json.loads(kept)["release"], "0" * 64))
+    seal_intervals(release)
+    with pytest.raises(ReleaseError, match="intervals of another release"):
+        verify.statement(release)
+    (release / "privacy.json.sig").write_text("signed")
+    with pytest.raises(UserError, match="this release is signed"):
+        make(release, release / "intervals", ASKED, workers=1, resume=False, progress=Silent())
 
 
 def test_intervals_that_were_altered_are_found(commands: Commands, worlds: Worlds, run: Path, tmp_path: Path) -> None:

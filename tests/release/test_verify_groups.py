@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -16,11 +17,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from das.accounting.document import Statement
-from das.errors import UserError
+from das.engine import Silent
+from das.errors import ReleaseError, UserError
 from das.files import atomic
 from das.files.release import statement as privacy_statement
 from das.files.run.ledger import LedgerFile
 from das.files.run.run_directory import file_digest
+from das.jobs.recomputing import check_recomputed
 from das.release import verify
 from das.release.groups import open_groups
 from das.release.seal import seal
@@ -121,17 +124,19 @@ def test_the_ledger_costs_what_the_plan_does(finished: Path) -> None:
 
 
 def test_every_file_is_held_against_its_digest(finished: Path, tmp_path: Path) -> None:
-    """One more byte at the end of each, or none at all."""
-    copied = Path(shutil.copytree(finished, tmp_path / "copied"))
+    """One more byte at the end of each; and, of each folder, one that is not there."""
+    copied, missed = Path(shutil.copytree(finished, tmp_path / "copied")), {Path("privacy.html")}
     for name in files(finished):
-        path = copied / name
+        path, kind = copied / name, Path(name).parent if "/" in name else Path(name)
         before = path.read_bytes()
         path.write_bytes(before + b" ")
         refused(copied)
-        path.unlink()
-        if name != "privacy.html":
+        if kind not in missed:
+            missed.add(kind)
+            path.unlink()
             refused(copied)
         path.write_bytes(before)
+    assert len(missed) > 10
     verify.statement(copied)
 
 
@@ -413,3 +418,24 @@ def test_regions_that_are_renamed(copied: Path) -> None:
     pq.write_table(table.replace_schema_metadata(said), copied / "regions.parquet")
     resealed(copied)
     refused(copied)
+
+
+def test_tables_that_do_not_follow_from_the_measurements(finished: Path, copied: Path) -> None:
+    """A sum of noisy cells that was altered, under a new seal: adding up again shows it."""
+    check_recomputed(finished, verify.verified(finished), progress=Silent())
+    path = next(
+        p
+        for p in sorted((copied / "tables").rglob("*"))
+        if p.is_file() and p.suffix != ".parquet" and p.stat().st_size > 200
+    )
+    text = path.read_bytes()
+    at = max(i for i, c in enumerate(text) if chr(c).isdigit())
+    path.write_bytes(text[:at] + (b"1" if text[at : at + 1] != b"1" else b"2") + text[at + 1 :])
+    sealed(copied)
+    with pytest.raises(ReleaseError, match="is not what these measurements give"):
+        check_recomputed(copied, verify.verified(copied), progress=Silent())
+
+
+def test_a_pipe_among_the_measurements_is_refused(copied: Path) -> None:
+    os.mkfifo(next((copied / "nmf").rglob("DPQuery/*")) / "part-00009-00000.parquet")
+    refused(copied, "is a named pipe")

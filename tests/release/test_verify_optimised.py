@@ -229,11 +229,11 @@ def test_an_interrupted_run_states_what_was_lost_along_paths(worlds: Worlds, tmp
     run, data = tmp_path / "run", [worlds.data("one state")]
     write = nmf.write
 
-    def failing(folder: Path, level: str, *rest: object) -> dict[str, str]:
+    def failing(folder: Path, level: str, *rest: object, **more: object) -> dict[str, str]:
         if level == "Tract":
             assert list(rest[2])  # type: ignore[call-overload]  # drawn, and then lost
             raise OSError("the disk is full")
-        return write(folder, level, *rest)  # type: ignore[arg-type]
+        return write(folder, level, *rest, **more)  # type: ignore[arg-type]
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(nmf, "write", failing)

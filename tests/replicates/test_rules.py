@@ -91,13 +91,67 @@ def test_the_border_belongs_to_it(differences: tuple[int, ...], leans: bool) -> 
         assert ReplicateErrors.of(np.array(0), size * np.array(differences)).leans() == leans
 
 
-def test_shares_are_not_rounded_and_lose_their_bias() -> None:
+@pytest.mark.parametrize(("raised", "bias"), [(True, 0.011), (False, 0.0)])
+def test_an_index_loses_its_bias_and_a_share_does_not(raised: bool, bias: float) -> None:
     value = np.array([0.03])
-    spread = ReplicateErrors.of(value, value + np.array([[0.01], [0.011], [0.012]]))
-    found = interval(value, spread, 0.9)
-    assert found.subtracted.all()
-    assert found.lower[0] == pytest.approx(0.03 - 0.011 - 2.015048372669157 * spread.rmse[0], rel=1e-6)
-    assert found.upper[0] == pytest.approx(0.03 - 0.011 + 2.015048372669157 * spread.rmse[0], rel=1e-6)
+    spread = ReplicateErrors.of(value, value + 0.011 + 0.001 * np.arange(-3, 4)[:, None])
+    found = interval(value, spread, 0.9, raised=raised)
+    assert found.subtracted.all() == raised
+    assert found.lower[0] == pytest.approx(0.03 - bias - 2.015048372669157 * spread.rmse[0], rel=1e-6)
+    assert found.upper[0] == pytest.approx(0.03 - bias + 2.015048372669157 * spread.rmse[0], rel=1e-6)
+
+
+@pytest.mark.parametrize("replicates", [2, 3, 5, 25])
+def test_few_replicates_have_wider_intervals_which_hold(replicates: int) -> None:
+    """Normal errors: a factor that is too small for few would hold .79 of two."""
+    rng = np.random.default_rng(replicates)
+    errors = rng.normal(size=(replicates + 1, 20_000))
+    found = interval(np.zeros(20_000), ReplicateErrors.of(np.zeros(20_000), errors[1:]), 0.9, "t")
+    held = (np.abs(errors[0]) <= found.upper).mean()
+    assert 0.895 < held < (0.96 if replicates > 5 else 0.94)
+    as_five = 2.015 * np.sqrt((errors[1:] ** 2).mean(axis=0))
+    assert replicates >= 5 or (np.abs(errors[0]) <= as_five).mean() < 0.89
+
+
+# --- what is public of a count ------------------------------------------------------------------------------
+
+totals = st.integers(0, 80).flatmap(
+    lambda t: st.tuples(st.just(t), st.integers(0, t), st.lists(st.integers(0, t), min_size=3, max_size=9))
+)
+
+
+@given(totals, st.sampled_from(list(RULES)), st.sampled_from([0.3, 0.9]))
+def test_two_counts_of_a_known_sum_have_each_the_mirror_image_of_the_other(
+    counts: tuple[int, int, list[int]], rule: str, coverage: float
+) -> None:
+    total, value, drawn = counts
+    within = np.array(0), np.array(total)
+    one, other = (
+        interval(np.array(v), ReplicateErrors.of(np.array(v), np.array(d)), coverage, rule, within=within)
+        for v, d in ((value, drawn), (total - value, [total - x for x in drawn]))
+    )
+    assert (one.lower, one.upper) == (total - other.upper, total - other.lower)
+    assert 0 <= one.lower <= one.upper <= total
+    assert one.subtracted == other.subtracted
+    if coverage == 0.9:
+        assert one.lower <= value <= one.upper
+
+
+@given(st.integers(0, 60), counts, st.integers(0, 70))
+def test_what_is_certain_is_its_own_interval(value: int, drawn: list[int], known: int) -> None:
+    found = interval(
+        np.array(value), ReplicateErrors.of(np.array(value), np.array(drawn)), 0.9,
+        within=(np.array(known), np.array(known)),
+    )  # fmt: skip
+    assert found.lower == found.upper == known
+
+
+def test_where_nothing_is_known_from_above_it_is_the_rule_of_the_bureau() -> None:
+    value, drawn = np.array([3, 8, 40, 2923]), np.array([3, 8, 40, 2923]) + np.array([[4], [-9], [12], [30]])
+    plain = interval(value, ReplicateErrors.of(value, drawn), 0.9)
+    far = interval(value, ReplicateErrors.of(value, drawn), 0.9, within=(np.zeros(4, int), np.full(4, 1 << 34)))
+    assert plain.lower.tolist() == far.lower.tolist()
+    assert plain.upper.tolist() == far.upper.tolist()
 
 
 def test_what_cannot_be() -> None:

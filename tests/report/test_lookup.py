@@ -174,7 +174,7 @@ def test_intervals_are_those_of_the_page_from_python(opened):
             assert row == ["fm"[i], f"{count:,}", *cells]
     assert got[0][1] == ["m", "1,451", "1,452", "\u2691 outside 1,225 to 1,237"]
     assert got[0][0][3] == "–"
-    assert got[1] == [["f", "7", "not measured", "7"], ["m", "0", "not measured", "−8 to 4"]]
+    assert got[1] == [["f", "7", "not measured", "7"], ["m", "0", "not measured", "0 to 4"]]
 
 
 def test_intervals_of_published_counts_stand_beside_them(opened):

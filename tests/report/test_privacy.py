@@ -103,7 +103,7 @@ def test_a_pure_budget() -> None:
 def test_measurements_of_another_publisher() -> None:
     total = Invariant(universe="persons", constraint="total", level="US", query="total", sign="=", says="the total")
     privacy = ForeignStatement.make(
-        format=FORMAT, private=True, entropy="as published", mechanism="discrete-gaussian",
+        format=FORMAT, private="unknown", entropy="as published", mechanism="discrete-gaussian",
         guarantee="that of the publisher of the noisy measurements", outside=[total], measured=[], ledger=(),
         says=["nothing is measured at Tract"], digests={}, software={},
     )  # fmt: skip

@@ -70,6 +70,12 @@ def test_both_pages_are_sound_and_stand_alone(public: str, secret: str) -> None:
     assert "confidential" not in Page(public).text.lower()
 
 
+def test_without_javascript_the_look_up_says_where_the_numbers_are(public: str, secret: str) -> None:
+    for text, folder in ((public, ""), (secret, "release/")):
+        fallback = " ".join(text.partition("<noscript>")[2].partition("</noscript>")[0].split())
+        assert f"The same numbers are in <code>{folder}tables/</code> and <code>{folder}nmf/</code>." in fallback
+
+
 def test_the_look_up_comes_first_and_speaks_in_words(public: str, secret: str) -> None:
     for text in (public, secret):
         words = Page(text).text

@@ -133,7 +133,7 @@ def config(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def finished(config: Path) -> Path:
     out = config.parent / "run"
-    pipeline.run(spec.parse(config.read_text(encoding="utf-8"), where="c"), out)
+    pipeline.run(spec.parse(config.read_text(encoding="utf-8"), where="c", overrides=("output.report=false",)), out)
     return out
 
 

@@ -10,6 +10,7 @@ import pytest
 from das.errors import SpecError
 from das.model.dhc import strategy
 from das.spec import DhcSpec, is_dhc, parse, parse_dhc
+from das.spec.dhc import Earlier
 
 TEXT = (Path(__file__).resolve().parents[2] / "configs" / "dhc-2020.toml").read_text(encoding="utf-8")
 PRODUCTION = (
@@ -49,7 +50,11 @@ def test_each_level_has_the_budget_of_the_level_that_is_named() -> None:
 
 
 def test_it_survives_its_dump_which_names_nothing_of_this_machine() -> None:
-    spec = of("data.path=/somewhere/secret", "run.seed=3").after("pl94", "ab" * 32)
+    spec = of("data.path=/somewhere/secret", "run.seed=3").after(
+        Earlier.model_validate(
+            {"from": "pl94", "digest": "ab" * 32, "exact": [["State", "total"]], "rho": {"persons": "5/2"}}
+        )
+    )
     text = spec.dump()
     assert "secret" not in text
     assert text.startswith("# NOT PRIVATE")

@@ -182,7 +182,8 @@ def test_units_have_a_multiple_of_the_persons_budget() -> None:
 
 
 def test_the_table_units_of_earlier_configurations_is_housing() -> None:
-    earlier, said = UNITS.replace("[housing", "[units"), []
+    earlier = UNITS.replace("[housing", "[units")
+    said: list[str] = []
     spec = parse(BASE + earlier, where="old.toml", note=said.append, overrides=["units.budget.relative=1/20"])
     assert spec == read(BASE + UNITS, "housing.budget.relative=1/20")
     assert said == ["old.toml: the table [units] is read as [housing]; rename it"]
@@ -301,7 +302,7 @@ def test_a_digest_is_of_the_meaning_not_of_the_text_or_the_machine() -> None:
 
 def test_a_specification_is_frozen() -> None:
     with pytest.raises(ValueError, match="frozen"):
-        read().run.seed = 7  # type: ignore[misc]
+        read().run.seed = 7
 
 
 # --- faults --------------------------------------------------------------------------------------------------

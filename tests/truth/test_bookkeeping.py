@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import das
 from das import spec
 from das.accounting.statement import Drawn
 from das.engine import Silent
@@ -438,6 +439,8 @@ def test_the_key_is_its_owner_s_alone_and_on_disk_before_the_first_line(
     monkeypatch.setattr(os, "fsync", lambda d: forced.append(os.readlink(f"/proc/self/fd/{d}")))
     books(run, prepared)
     names = [os.path.relpath(path, run.root) for path in forced]
+    names = names[names.index("confidential/.noise.key.tmp") :]
+    assert "release/ledger.jsonl" not in [os.path.relpath(path, run.root) for path in forced][: -len(names)]
     assert names[:4] == ["confidential/.noise.key.tmp", "confidential", ".", "release/ledger.jsonl"]
     assert run.noise_key.stat().st_mode & 0o777 == 0o600
     forced.clear()
@@ -487,3 +490,54 @@ def test_a_key_that_cannot_be_read_is_not_taken_for_a_lost_one(
 def test_nobody_measures_without_the_key(prepared: Prepared, run: RunDirectory) -> None:
     with pytest.raises(PrivacyError, match="there is no run key"):
         noise_of(SPEC, run)
+
+
+def test_a_task_that_outlives_its_run_draws_nothing_with_a_later_key(prepared: Prepared, run: RunDirectory) -> None:
+    """It read in the ledger how often a level is drawn, then the key was lost and another made: with the old number under the new key it
+    would make a third draw, and the ledger has two."""
+    half_way(run, prepared)
+    late, of = LedgerFile(run.ledger).entries, [("persons", "Block")]
+    assert measuring.noise_for(of, late, SPEC, run).key_mark == late.last()[of[0]].key
+    run.noise_key.unlink()
+    books(run, prepared, accept=True)
+    now = LedgerFile(run.ledger).entries
+    assert (late.number(of[0]), now.number(of[0])) == (1, 2)
+    with pytest.raises(PrivacyError, match="the run key is not the one that persons at Block is measured by"):
+        measuring.noise_for(of, late, SPEC, run)
+    assert measuring.noise_for(of, now, SPEC, run).key_mark == now.last()[of[0]].key
+
+
+@pytest.mark.parametrize("entropy", ["forgetful", "seeded"])
+def test_other_sources_serve_the_attempts_that_are_theirs(entropy: str, prepared: Prepared, tmp_path: Path) -> None:
+    chosen = SEEDED if entropy == "seeded" else FORGETFUL
+    run, of = begun(chosen, prepared, tmp_path / "run"), [("persons", "US")]
+    open_books = books(run, prepared, chosen)
+    if entropy == "forgetful":
+        with pytest.raises(PrivacyError, match="is measured by"):  # not written down yet
+            measuring.noise_for(of, open_books.entries, chosen, run)
+    open_books.begin(of[0])
+    assert measuring.noise_for(of, open_books.entries, chosen, run).private is (entropy == "forgetful")
+
+
+def test_another_version_of_the_software_is_counted_as_a_second_draw(
+    prepared: Prepared, run: RunDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may cut a level into other chunks, or make other numbers of the same bits: the noise would be another, under one line of the ledger."""
+    half_way(run, prepared)
+    before, version = LedgerFile(run.ledger).entries, "das.truth.bookkeeping.__version__"
+    assert run_directory.read_json(run.inputs)["version"] == das.__version__
+    with monkeypatch.context() as later:
+        later.setattr(version, "99")
+        with pytest.raises(UserError, match=f"begun with das {das.__version__}, and this is 99"):
+            books(run, prepared)
+        assert LedgerFile(run.ledger).entries == before
+        books(run, prepared, accept=True)
+        now = LedgerFile(run.ledger).entries
+        assert [now.number(("persons", level)) for level in ("US", "State", "Block")] == [1, 1, 2]
+        assert run_directory.read_json(run.inputs)["version"] == "99"
+        books(run, prepared)  # and goes on by itself
+        assert LedgerFile(run.ledger).entries == now
+    with pytest.raises(UserError, match=f"begun with das 99, and this is {das.__version__}"):
+        go(run, prepared)
+    assert lost(go(run, prepared, accept=True))["persons"] == {"Block"}
+    assert run_directory.read_json(run.inputs)["version"] == das.__version__

@@ -46,7 +46,6 @@ def test_states_read_apart_and_at_once_are_the_same(
     assert apart.spine == whole.spine
     assert [list(n) for n in apart.spine.names] == [list(n) for n in whole.spine.names]
     assert apart.sources == whole.sources
-    assert apart.notes == whole.notes
     assert apart.assigned == whole.assigned
     for u in whole.trees:
         assert apart.trees[u] == whole.trees[u], u

@@ -12,6 +12,7 @@ from das.engine import Silent
 from das.errors import InputError
 from das.geography import aian
 from das.spec import RunSpec, parse
+from das.spec.notes import notes
 from das.stages import Stages
 from das.truth.preparation import prepare
 from das.truth.prepared import Prepared
@@ -97,12 +98,12 @@ def test_a_tree_rests_on_structures_only_where_these_are_published(worlds: World
     no_dwelling = ('schema={ name = "ages", attributes = { votingage = ["0", "1"] } }', f"budget.queries={{ {queries} }}",
                    "estimation.passes={}", "rounding.chain=[]")  # fmt: skip
     for changes in (("constraints.group_quarters=false",), ("constraints.housing_units=false",), no_dwelling):
-        p = prepared(spec_of(*changes), data)
+        spec = spec_of(*changes)
+        p = prepared(spec, data)
         assert len(p.trees["persons"].place) == p.spine.units("Block")
         assert len(p.trees["housing"].place) == p.spine.units("Block")
-        assert "which blocks" not in p.notes[-1]
+        assert "which blocks" not in notes(spec)[-1]
     p = prepared(spec_of(), data)
     assert len(p.trees["persons"].place) < p.spine.units("Block")
-    assert "which blocks have a housing unit or a facility of group quarters, and which types" in p.notes[-1]
-    tabulation = prepared(spec_of("geography.spine=tabulation"), data)
-    assert tabulation.notes == p.notes[:-1]
+    assert "which blocks have a housing unit or a facility of group quarters, and which types" in notes(spec_of())[-1]
+    assert notes(spec_of("geography.spine=tabulation")) == notes(spec_of())[:-1]

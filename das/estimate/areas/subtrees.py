@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from das.engine import in_order
 from das.estimate.areas.directions import Array, Directions, Ints
 from das.estimate.areas.pieces import Tiers
-from das.estimate.information import support
+from das.estimate.information import inhabited
 from das.estimate.least_squares import LEAST_VARIANCE
 from das.model.level_bounds import LevelBounds
 from das.model.measurement import MeasurementSource
@@ -131,7 +131,7 @@ class Subtrees:
         """Of a slice of the lowest units its start, what they say, and their means ``(units, d, directions)``."""
         (start, stop), to, level, parent = ends, self.directions, self.spine.levels[-1], self.tiers.parents[-1]
         weight, rhs, whole = self._own(level, start, stop)
-        allowed = support(to.modes, self.bounds[level].rows(start, stop))
+        allowed = inhabited(to.modes, self.bounds[level].rows(start, stop))
         rhs[~allowed] = 0.0
         alone = (np.bincount(parent) == 1)[parent[start:stop]]
         found, kind = self._kinds(level, weight, allowed, whole, ~alone)

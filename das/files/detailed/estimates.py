@@ -23,7 +23,7 @@ from das.errors import UserError
 from das.files import codes as texts
 from das.model.codes import Codes
 from das.model.frozen import Frozen
-from das.model.not_private import CELL, COLUMN
+from das.model.not_private import CELL, COLUMN, Private
 
 GROUP = ("REGION_ID", "REGION_TYPE", "ITERATION_CODE")
 NUMBERS = ("VALUE", "STANDARD_ERROR", "LOWER", "UPPER")
@@ -56,7 +56,7 @@ class EstimateRows(Frozen):
 class EstimateFile:
     """One part: rows are written as they come. A file without rows is not made."""
 
-    def __init__(self, folder: Path, kind: str, shard: int, *, private: bool, csv: bool) -> None:
+    def __init__(self, folder: Path, kind: str, shard: int, *, private: Private, csv: bool) -> None:
         self.path, self.private, self.csv = folder / kind / f"part-{shard:05d}.parquet", private, csv
         self.stack, self.rows = ExitStack(), 0
         self.parquet: pq.ParquetWriter | None = None

@@ -23,7 +23,7 @@ from das.files.parquet import LOST, opened, readable
 from das.model.adaptive import FIRST, LevelPlan
 from das.model.codes import text
 from das.model.group_measurement import UNMEASURED, GroupMeasurement
-from das.model.not_private import COLUMN, WARNING
+from das.model.not_private import COLUMN, WARNING, Private
 
 _COLUMNS = ("REGION_ID", "ITERATION_CODE", "TABLE_SIZE", "FIRST_STAGE", "VALUES")
 
@@ -43,7 +43,7 @@ def paths(root: Path, plan: LevelPlan) -> list[Path]:
     return sorted(folder(root, plan).glob("part-*.parquet"))
 
 
-def write(file: Path, m: GroupMeasurement, plan: LevelPlan, codes: NDArray[np.str_], private: bool) -> None:
+def write(file: Path, m: GroupMeasurement, plan: LevelPlan, codes: NDArray[np.str_], private: Private) -> None:
     """``codes`` are those of the iterations of the level."""
     rows = np.flatnonzero(m.size != UNMEASURED)
     staged = np.zeros(len(rows), dtype=bool) if not plan.first else ~m.only[m.iteration[rows]]

@@ -27,13 +27,13 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from das.errors import InputError
-from das.files import atomic, numbers
+from das.files import atomic, csv_text, numbers
 from das.files import codes as texts
 from das.files.detailed.delimited import DELIMITER
 from das.model.adaptive import AdaptiveTable, Product
 from das.model.codes import Codes
 from das.model.frozen import Frozen
-from das.model.not_private import CELL, COLUMN
+from das.model.not_private import CELL, COLUMN, Private
 from das.model.population import REGIONS
 
 GROUP, COUNT = ("REGION_ID", "REGION_TYPE", "ITERATION_CODE"), "COUNT"
@@ -83,7 +83,7 @@ def sized(table: AdaptiveTable, size: int) -> str:
 
 
 def write(
-    folder: Path, product: Product, runs: Iterable[str], rows: Iterable[GroupRows], *, private: bool = True
+    folder: Path, product: Product, runs: Iterable[str], rows: Iterable[GroupRows], *, private: Private = True
 ) -> dict[str, int]:
     """Write all tables of a product into ``folder``, in place of what has that name; return how many rows each has.
 
@@ -124,7 +124,7 @@ class _Sink:
 
     OPTIONS = pacsv.WriteOptions(include_header=False, delimiter=DELIMITER, quoting_style="none")
 
-    def __init__(self, folder: Path, cells: tuple[str, ...], runs: tuple[str, ...], private: bool) -> None:
+    def __init__(self, folder: Path, cells: tuple[str, ...], runs: tuple[str, ...], private: Private) -> None:
         self.cells, self.private, self.folder = cells, private, folder
         names = (*GROUP, *cells, COUNT, *(() if private else (COLUMN,)))
         self.schema = pa.schema([(n, pa.int64() if n == COUNT else pa.string()) for n in names])
@@ -161,5 +161,5 @@ class _Sink:
             **({} if self.private else {COLUMN: texts.repeated(CELL, len(chunk))}),
         }
         table = pa.table(columns, schema=self.schema)
-        pacsv.write_csv(table, self.text[RUN_OF[chunk.region_type]], self.OPTIONS)
+        csv_text.write_table(table, self.text[RUN_OF[chunk.region_type]], self.OPTIONS)
         self.parquet.write_table(table)

@@ -181,7 +181,9 @@ def _code(name: str, known: Sequence[str], *, null: bool = False) -> Field:
         return out
 
     form = "not four digits, of which the first is not 0" + (", nor Null" if null else "")
-    return Field(name, number, (form, "which race-and-ethnicity-codes.txt does not have"), np.int16, len(NULL), tidy)
+    return Field(
+        name, number, (form, "a code that race-and-ethnicity-codes.txt does not have"), np.int16, len(NULL), tidy
+    )
 
 
 def _read(

@@ -109,6 +109,6 @@ def _fields(iterations: Iterations) -> list[Field]:
     return [
         Field("REGION_ID", identity, (f"not 1 to {WIDTHS.max()} digits",)),
         choice("REGION_TYPE", TYPES, kind=np.int64),
-        Field("ITERATION_CODE", iteration, ("not four digits", "which is not an iteration that is tabulated")),
+        Field("ITERATION_CODE", iteration, ("not four digits", "not an iteration that is tabulated")),
         Field("COUNT", moved, (f"not a whole number of at most {COUNT_DIGITS} digits",)),
     ]

@@ -7,7 +7,7 @@ needs, cast to one type.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import product as crossed
 from math import prod
 from pathlib import Path
@@ -18,9 +18,10 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 
 from das.errors import InputError, ReleaseError, SpecError
-from das.files.parquet import checked, readable
+from das.files.parquet import checked, is_marked, readable
 from das.model.grouping import TOTAL, Grouping
 from das.model.labels import BESIDE
+from das.model.not_private import CELL, COLUMN
 from das.model.schema import Schema
 from das.model.schemas import SCHEMAS
 from das.model.spelling import named, product
@@ -42,7 +43,7 @@ def read_nmf(
     kind: str = "DPQuery",
 ) -> pd.DataFrame:
     """As :func:`das.read_nmf`, with the words of ``schema``: without it a published one that has these attributes is
-    taken, and where there is none, groups are numbered."""
+    taken, and where there is none, groups are numbered. Rows of files that say they were seeded have the column ``NOT PRIVATE``."""
     root = _root(Path(path))
     if level is not None:
         level = named(level, list(_folders(root)), "level", root)
@@ -57,7 +58,13 @@ def read_nmf(
         wanted = ", ".join(f"{k} {v!r}" for k, v in (("level", level), ("query", query), ("geocode", geocode)) if v)
         raise ReleaseError(f"no {kind} rows{' for ' + wanted if wanted else ''}", where=root,
                            remedy="`das nmf summary` shows what there is")  # fmt: skip
-    return pd.concat(frames, ignore_index=True)
+    found = pd.concat(frames, ignore_index=True)
+    return found.assign(**{COLUMN: CELL}) if any(map(is_marked, _files(root, level, kind))) else found
+
+
+def _files(root: Path, level: str | None, kind: str) -> Iterator[Path]:
+    for _, folder in _levels(root, level):
+        yield from sorted((folder / kind).rglob("*.parquet"))
 
 
 def summary(path: Path | str) -> list[dict[str, str | float]]:

@@ -32,9 +32,11 @@ from numpy.typing import NDArray
 
 from das.files import atomic
 from das.files import codes as texts
+from das.files.parquet import marked
 from das.model.codes import text
 from das.model.constraint import Constraint
 from das.model.measurement import Measurement, published_variance
+from das.model.not_private import Private
 from das.model.query import Query
 from das.model.schema import Schema
 from das.model.spine import Spine
@@ -47,10 +49,11 @@ ONE_PAGE = 1 << 28
 
 
 def write(
-    root: Path, level: str, schema: Schema, spine: Spine, measurements: Iterable[Measurement], shard: int = 0
-) -> dict[str, str]:
+    root: Path, level: str, schema: Schema, spine: Spine, measurements: Iterable[Measurement], shard: int = 0,
+    *, private: Private = True,
+) -> dict[str, str]:  # fmt: skip
     """Write all measurements of a level of a shard as they come, of the units that are measured; ``spine`` is that of the
-    shard. Returns SHA-256 of each part, by its path from ``root``."""
+    shard. Each file says if they are not ``private``. Returns SHA-256 of each part, by its path from ``root``."""
     partition, geocodes = folders(spine, level), texts.column(spine.codes[spine.index(level)])
     out = {}
     for number, batch in enumerate(_batches(measurements)):
@@ -60,20 +63,26 @@ def write(
             if len(unit):
                 path = Path(f"{level}.parquet", "DPQuery", where, f"part-{shard:05d}-{number:05d}.parquet")
                 tables = [_rows(m, unit, schema.query(m.query), schema, geocodes) for m in batch]
-                out[path.as_posix()] = _write_part(root / path, tables)
+                out[path.as_posix()] = _write_part(root / path, tables, private)
     return out
 
 
 def write_constraints(
-    root: Path, schema: Schema, spine: Spine, constraints: Sequence[Constraint], shard: int = 0
+    root: Path,
+    schema: Schema,
+    spine: Spine,
+    constraints: Sequence[Constraint],
+    shard: int = 0,
+    *,
+    private: Private = True,
 ) -> None:
-    """Add the constraint rows of the levels they stand at, of the units of a shard."""
+    """Add the constraint rows of the levels they stand at, of the units of a shard. ``private``: the run is."""
     for level in dict.fromkeys(c.level for c in constraints):
         partition, geocodes = folders(spine, level), texts.column(spine.codes[spine.index(level)])
         here = [c for c in constraints if c.level == level]
         for where, a, b in _runs(partition, 0, spine.units(level)):
             tables = [_constraint_rows(c, a, b, schema.query(c.query), schema, geocodes) for c in here]
-            _write_part(root / f"{level}.parquet" / "Constraint" / where / f"part-{shard:05d}.parquet", tables)
+            _write_part(root / f"{level}.parquet" / "Constraint" / where / f"part-{shard:05d}.parquet", tables, private)
 
 
 def _batches(measurements: Iterable[Measurement]) -> Iterator[list[Measurement]]:
@@ -143,7 +152,7 @@ def lists(values: NDArray[np.generic]) -> pa.ListArray:
     return pa.ListArray.from_arrays(pa.array(offsets), pa.array(values.ravel()))
 
 
-def _write_part(path: Path, tables: Sequence[pa.Table]) -> str:
+def _write_part(path: Path, tables: Sequence[pa.Table], private: Private) -> str:
     """Some megabytes, made in memory. Returns their SHA-256."""
     wide = any(t.schema.field("value").type.value_type == pa.int64() for t in tables)
     if wide:
@@ -152,7 +161,7 @@ def _write_part(path: Path, tables: Sequence[pa.Table]) -> str:
     sink = pa.BufferOutputStream()
     with pq.ParquetWriter(
         sink,
-        tables[0].schema,
+        marked(tables[0].schema, private),
         compression="zstd",
         use_dictionary=["value.list.element"],  # the other columns hardly change: zstd alone is smaller
         column_encoding={"geocode": "DELTA_BYTE_ARRAY"},  # sorted codes share their beginnings
@@ -160,7 +169,7 @@ def _write_part(path: Path, tables: Sequence[pa.Table]) -> str:
         data_page_size=ONE_PAGE,
     ) as writer:
         for t in tables:
-            writer.write_table(t, row_group_size=_rows_of_a_group(t))
+            writer.write_table(t.replace_schema_metadata(writer.schema.metadata), row_group_size=_rows_of_a_group(t))
     data = sink.getvalue().to_pybytes()
     atomic.write_bytes(path, data)
     return hashlib.sha256(data).hexdigest()

@@ -22,10 +22,11 @@ from das.errors import ReleaseError
 from das.files import codes as texts
 from das.files.measurements.nmf import folders
 from das.files.parquet import LOST as _LOST
-from das.files.parquet import batches, opened, readable
+from das.files.parquet import batches, opened, readable, refuse_marked
 from das.files.parquet import columns as _columns
 from das.model.codes import Codes, text
 from das.model.measurement import Measurement
+from das.model.not_private import Private
 from das.model.spine import Spine, order_of, sorted_places
 
 
@@ -34,7 +35,8 @@ class NmfReader:
     are, ``(units,)``, such as :meth:`das.model.measured_spine.MeasuredSpine.measured`; without it all are.
 
     Of a ``shard`` (0: the trunk), whose own ``spine`` this is then, only the files are looked at that are of it by their
-    names: those of the levels that it is responsible for (:meth:`das.model.shards.Shards.levels`).
+    names: those of the levels that it is responsible for (:meth:`das.model.shards.Shards.levels`). Files that say they were
+    seeded are refused where they are said to be ``private``.
     """
 
     def __init__(
@@ -43,8 +45,10 @@ class NmfReader:
         spine: Spine,
         measured: Callable[[str], NDArray[np.bool_]] | None = None,
         shard: int | None = None,
+        *,
+        private: Private = False,
     ) -> None:
-        self.root, self.spine, self.shard, self._measured = Path(root), spine, shard, measured
+        self.root, self.spine, self.shard, self._measured, self.private = Path(root), spine, shard, measured, private
         self._levels: dict[str, _LevelFiles] = {}
 
     def queries(self, level: str) -> tuple[str, ...]:
@@ -107,9 +111,13 @@ class NmfReader:
         folders of its own states."""
         folder = self.root / f"{level}.parquet" / kind
         if self.shard is None:
-            return sorted(folder.rglob("*.parquet"))
-        wanted = f"part-{self.shard:05d}.parquet" if kind == "Constraint" else f"part-{self.shard:05d}-*.parquet"
-        return [p for name in folders(self.spine, level)[0] for p in sorted((folder / name).glob(wanted))]
+            found = sorted(folder.rglob("*.parquet"))
+        else:
+            wanted = f"part-{self.shard:05d}.parquet" if kind == "Constraint" else f"part-{self.shard:05d}-*.parquet"
+            found = [p for name in folders(self.spine, level)[0] for p in sorted((folder / name).glob(wanted))]
+        for path in found:
+            refuse_marked(path, self.private)
+        return found
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from das.errors import InputError, ReleaseError, SpecError
 from das.files import codes as texts
-from das.files.parquet import DAMAGE
+from das.files.parquet import DAMAGE, is_marked
 from das.model.codes import Codes, encoded
 from das.model.query import Query
 from das.model.schema import Schema
@@ -66,14 +66,14 @@ def folders(folder: Path) -> dict[str, Path]:
     return {p.name.removesuffix(".parquet"): p for p in found}
 
 
-def scan(folder: Path) -> tuple[Schema, list[PublishedLevel]]:
-    """The schema, and the levels from the root down."""
+def scan(folder: Path) -> tuple[Schema, list[PublishedLevel], bool]:
+    """The schema, the levels from the root down, and whether a file says that its noise was seeded."""
     found = folders(folder)
     if not found:
         raise InputError("no folder <Level>.parquet is here", where=folder,
                          remedy="give the folder that holds US.parquet, State.parquet, ...")  # fmt: skip
     schema: Schema | None = None
-    levels = []
+    levels, seeded = [], False
     for name, path in found.items():
         level = PublishedLevel(name)
         codes = [level.codes]
@@ -83,14 +83,14 @@ def scan(folder: Path) -> tuple[Schema, list[PublishedLevel]]:
                 if schema is not None and here != schema:
                     raise InputError(f"its attributes are those of schema {here.name!r}, in other files of "
                                      f"{schema.name!r}", where=file, remedy="convert persons and units one by one")  # fmt: skip
-                schema = here
+                schema, seeded = here, seeded or is_marked(file)
                 groups = range(_open(file).num_row_groups)
                 codes.append(_union([_look(file, number, kind, schema, level) for number in groups]))
         level.codes = _union(codes)
         levels.append(level)
     if schema is None or not any(level.groups for level in levels):
         raise InputError("there are no measurements in the folders of the levels", where=folder, remedy=AGAIN)
-    return schema, _ordered(levels, folder)
+    return schema, _ordered(levels, folder), seeded
 
 
 def _ordered(levels: list[PublishedLevel], folder: Path) -> list[PublishedLevel]:
@@ -143,10 +143,11 @@ def read(path: Path, group: int, needed: Sequence[str], wanted: Sequence[str] = 
     """Columns of a row group: all that are ``needed``, and of the ``wanted`` those there are. Texts are whole."""
     file = _open(path)
     there = file.schema_arrow.names
-    if lost := [n for n in needed if n not in there]:
-        raise ReleaseError(f"there is no column {lost[0]!r}", where=path, remedy=AGAIN)
+    wanted = [n for n in wanted if n in there]
+    if lost := [n for n in (*needed, *wanted) if there.count(n) != 1]:
+        raise ReleaseError(f"there is no column {lost[0]!r}, or two", where=path, remedy=AGAIN)
     try:
-        table = file.read_row_group(group, [*needed, *(n for n in wanted if n in there)])
+        table = file.read_row_group(group, [*needed, *wanted])
     except DAMAGE as error:
         raise ReleaseError(f"cannot be read ({error})", where=path, remedy=AGAIN) from None
     for i, column in enumerate(table.schema):

@@ -23,6 +23,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pyarrow as pa
@@ -47,6 +48,7 @@ from das.files.measurements.published_files import (
     scan,
     variance_of,
 )
+from das.files.measurements.published_sums import MeasuredTotals
 from das.files.measurements.published_tree import spine_of
 from das.files.release import measured_spine as tree_file
 from das.files.release import spine as spine_file
@@ -56,6 +58,7 @@ from das.model.constraint import Constraint
 from das.model.kinds import kind_with
 from das.model.measured_spine import MeasuredSpine
 from das.model.measurement import Measurement
+from das.model.not_private import UNKNOWN, UNSTATED, WARNING, Private
 from das.model.query import Query
 from das.model.schema import Schema
 from das.model.spine import Spine
@@ -83,7 +86,8 @@ def convert(folder: Path, out: Path, batch: int = _BATCH, progress: Progress = S
 
     Raises:
         InputError, ReleaseError: no levels, unreadable files, attributes or groupings of no schema that is built
-            in, geocodes that make no tree, values that do not fit their query, totals that contradict each other.
+            in, geocodes that make no tree, values that do not fit their query, totals that contradict each other,
+            parts that are missing.
     """
     if out.exists() and any(out.iterdir()):
         raise UserError("is there already, and not empty", where=out, remedy="choose another --out")
@@ -105,17 +109,24 @@ def convert(folder: Path, out: Path, batch: int = _BATCH, progress: Progress = S
 
 def _convert(folder: Path, draft: Path, batch: int, progress: Progress) -> None:
     progress.stage("scan", None)
-    schema, levels = scan(folder)
+    schema, levels, seeded = scan(folder)
+    private: Literal[False, "unknown"] = False if seeded else UNKNOWN
     spine = spine_of(levels, folder)
-    notes: list[str] = []
+    notes = [UNSTATED] if private else []
     constraints = constraints_of(schema, spine, levels, notes)
     measured = [_LevelMeasured.of(schema, level) for level in levels]
     universe = kind_with(schema).name
     root = run_directory.nmf_folder(draft, universe)
     asked = [np.zeros(spine.units(level.name), dtype=bool) for level in levels]
+    totals = MeasuredTotals(spine)
+    for c in constraints:
+        if c.name == "total":
+            totals.exact(c.level, c.bound[:, 0])
     for level, what, here in zip(levels, measured, asked, strict=True):
         progress.stage(f"convert {level.name}", spine.units(level.name))
-        nmf.write(root, level.name, schema, spine, _noted(_measurements(level, what, spine, batch, progress), here))
+        found = _noted(_measurements(level, what, spine, batch, progress), here, totals)
+        nmf.write(root, level.name, schema, spine, found, private=private)
+        totals.check(level.name, folder)
         if not what.variances:
             notes.append(f"nothing is measured at {level.name}")
     if not measured[0].variances:
@@ -123,13 +134,13 @@ def _convert(folder: Path, draft: Path, batch: int, progress: Progress) -> None:
             raise InputError(f"nothing is measured at {levels[0].name}, nor the detailed query at {levels[-1].name}: "
                              "there is nothing to begin an estimate with", where=folder, remedy=AGAIN)  # fmt: skip
         notes.append(f"{levels[0].name} is estimated from the levels below it: the method is full-information")
-    nmf.write_constraints(root, schema, spine, constraints)
+    nmf.write_constraints(root, schema, spine, constraints, private=private)
     spine_file.write(draft / "spine.parquet", spine)
     tree_file.write(root / tree_file.NAME, MeasuredSpine.of_measured(spine, asked), spine)
     name = folder.resolve().name or "published"
     known = any(c.name in ("total", "joint_total") for c in constraints)
-    atomic.write_text(draft / "spec.toml", _spec(name, schema, measured, known))
-    statement.write(draft, _privacy(universe, spine, measured, constraints, notes))
+    atomic.write_text(draft / "spec.toml", _spec(name, schema, measured, known, private))
+    statement.write(draft, _privacy(universe, spine, measured, constraints, notes, private))
 
 
 # --- measurements --------------------------------------------------------------------------------------------
@@ -185,9 +196,12 @@ def _measurements(
         progress.advance(stop - start)
 
 
-def _noted(measurements: Iterator[Measurement], asked: NDArray[np.bool_]) -> Iterator[Measurement]:
-    """The same; in ``asked``, the units that something was asked of."""
+def _noted(
+    measurements: Iterator[Measurement], asked: NDArray[np.bool_], totals: MeasuredTotals
+) -> Iterator[Measurement]:
+    """The same; in ``asked``, the units that something was asked of, and in ``totals`` how many records they have."""
     for m in measurements:
+        totals.add(m)
         asked[m.start : m.start + len(m.values)] |= np.isfinite(m.variance)
         yield m
 
@@ -211,7 +225,7 @@ def _rows(
 # --- what a release says of itself ---------------------------------------------------------------------------
 
 
-def _spec(name: str, schema: Schema, measured: Sequence[_LevelMeasured], known: bool) -> str:
+def _spec(name: str, schema: Schema, measured: Sequence[_LevelMeasured], known: bool, private: Private) -> str:
     """A specification of what follows measurement; ``known`` if a level's totals are. It has no budget, which nobody
     states."""
     levels = [m.level for m in measured]
@@ -228,6 +242,7 @@ def _spec(name: str, schema: Schema, measured: Sequence[_LevelMeasured], known: 
         *(f'{_text(level)} = [["*"]]' for level in dict.fromkeys(at_once)),
         "[published]",
         'mechanism = "discrete-gaussian"',
+        f"private = {_text(private) if isinstance(private, str) else 'false'}",
     ]
     for m in measured:
         lines.append(f"[published.variance.{_text(m.level)}]")
@@ -247,11 +262,13 @@ def _privacy(
     measured: Sequence[_LevelMeasured],
     constraints: Sequence[Constraint],
     notes: Sequence[str],
+    private: Literal[False, "unknown"],
 ) -> ForeignStatement:
     """What can be known: no ledger and no guarantee, which the publisher states."""
     return ForeignStatement.make(
         format=FORMAT,
-        private=True,
+        private=private,
+        warning=None if private else WARNING,
         entropy="as published",
         mechanism="discrete-gaussian",
         guarantee="that of the publisher of the noisy measurements",

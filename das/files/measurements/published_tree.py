@@ -42,7 +42,7 @@ def spine_of(levels: Sequence[PublishedLevel], folder: Path) -> Spine:
     if len(codes[0]) != 1:
         raise InputError(f"level {levels[0].name} has {len(codes[0])} units ({codes[0][0].decode()}, {codes[0][1].decode()}, ...), but "
                          "the tree has one root", where=folder,
-                         remedy="get the folder of the level above, or keep one branch alone")  # fmt: skip
+                         remedy="get the level above and all parts of this one, or keep one part alone")  # fmt: skip
     return Spine(tuple(level.name for level in levels), tuple(codes), tuple(parents))
 
 

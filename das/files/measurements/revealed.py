@@ -28,8 +28,9 @@ from das.files import atomic
 from das.files import codes as texts
 from das.files.measurements.nmf import ONE_PAGE, describe
 from das.files.measurements.nmf_reader import matrix, names_of, units_of
-from das.files.parquet import LOST, columns, opened, readable
+from das.files.parquet import LOST, columns, marked, opened, readable, refuse_marked
 from das.model.measurement import published_variance
+from das.model.not_private import Private
 from das.model.schema import Schema
 from das.model.sparse_measurement import SparseMeasurement, not_measured
 from das.model.spine import Spine
@@ -42,10 +43,11 @@ _LEVEL = 9  # of zstd: the coordinates are a tenth smaller than at its least
 
 
 def write(
-    root: Path, level: str, schema: Schema, spine: Spine, measurements: Iterable[SparseMeasurement], shard: int = 0
-) -> dict[str, str]:
-    """Write what was revealed of a level of a shard, whose spine this is: a measurement of each of its queries. Returns SHA-256 of the
-    part, by its path from ``root``."""
+    root: Path, level: str, schema: Schema, spine: Spine, measurements: Iterable[SparseMeasurement], shard: int = 0,
+    *, private: Private = True,
+) -> dict[str, str]:  # fmt: skip
+    """Write what was revealed of a level of a shard, whose spine this is: a measurement of each of its queries. The file says if
+    they are not ``private``. Returns SHA-256 of the part, by its path from ``root``."""
     geocodes = texts.column(spine.codes[spine.index(level)])
     tables = [t for m in measurements for t in _tables(m, schema, geocodes)]
     if not tables:
@@ -53,7 +55,7 @@ def write(
     if any(t.schema.field("value").type.value_type == pa.int64() for t in tables):
         wide = pa.list_(pa.int64())
         tables = [t.set_column(t.schema.get_field_index("value"), "value", t["value"].cast(wide)) for t in tables]
-    data = min((_encoded(tables, coding) for coding in _CODINGS), key=len)
+    data = min((_encoded(tables, coding, private) for coding in _CODINGS), key=len)
     path = _part(Path(), level, shard)
     atomic.write_bytes(root / path, data)
     return {path.as_posix(): hashlib.sha256(data).hexdigest()}
@@ -89,24 +91,25 @@ def _narrow(values: Ints) -> NDArray[np.signedinteger]:
     return values.astype(np.int32) if fits else values
 
 
-def _encoded(tables: Sequence[pa.Table], coding: str) -> bytes:
+def _encoded(tables: Sequence[pa.Table], coding: str, private: Private) -> bytes:
     sink = pa.BufferOutputStream()
     packed = {"cell.list.element": coding, "value.list.element": "DELTA_BINARY_PACKED", "geocode": "DELTA_BYTE_ARRAY"}
     with pq.ParquetWriter(
-        sink, tables[0].schema, compression="zstd", compression_level=_LEVEL, use_dictionary=False, column_encoding=packed,
+        sink, marked(tables[0].schema, private), compression="zstd", compression_level=_LEVEL, use_dictionary=False, column_encoding=packed,
         write_statistics=["query_name"], data_page_size=ONE_PAGE,
     ) as writer:  # fmt: skip
         for t in tables:
-            writer.write_table(t, row_group_size=max(1, t.num_rows))
+            writer.write_table(t.replace_schema_metadata(writer.schema.metadata), row_group_size=max(1, t.num_rows))
     return sink.getvalue().to_pybytes()
 
 
 class RevealedReader:
     """A :class:`das.model.sparse_measurement.SparseSource` of one published directory: it answers as the oracle did that was asked, for what
-    was asked. ``spine``: the one that was measured, or of a ``shard`` its own. The queries of one level are kept in memory."""
+    was asked. ``spine``: the one that was measured, or of a ``shard`` its own. The queries of one level are kept in memory. Files that
+    say they were seeded are refused where they are said to be ``private``."""
 
-    def __init__(self, root: Path, spine: Spine, shard: int | None = None) -> None:
-        self.root, self.spine, self.shard = Path(root), spine, shard
+    def __init__(self, root: Path, spine: Spine, shard: int | None = None, *, private: Private = False) -> None:
+        self.root, self.spine, self.shard, self.private = Path(root), spine, shard, private
         self._held: tuple[str, dict[str, list[tuple[Path, int]]], dict[str, SparseMeasurement]] | None = None
 
     def queries(self, level: str) -> tuple[str, ...]:
@@ -140,6 +143,7 @@ class RevealedReader:
                                    remedy=LOST)  # fmt: skip
             groups: dict[str, list[tuple[Path, int]]] = {}
             for path in paths:
+                refuse_marked(path, self.private)
                 with readable(path):
                     for number, name in enumerate(names_of(opened(path).metadata, path)):
                         groups.setdefault(name.removesuffix("_dpq"), []).append((path, number))

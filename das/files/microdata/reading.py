@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from das.errors import InputError
+from das.files import csv_text
 from das.files.microdata.layout import MicrodataLayout, layout, tails
 from das.files.microdata.writing import BATCH, RECORDS, MicrodataPart
 from das.files.parquet import DAMAGE
@@ -124,7 +125,9 @@ def _read_text(path: Path) -> pd.DataFrame:
             pacsv.ParseOptions(delimiter=sep),
             pacsv.ConvertOptions(column_types=kinds, strings_can_be_null=False),
         )
-        return _told(table.unify_dictionaries().to_pandas(), f"# {WARNING}\n" in above)
+        frame = table.unify_dictionaries().to_pandas()
+        texts = {c: frame[c].cat.rename_categories(csv_text.plain) for c in frame.columns if c != SERIAL}
+        return _told(frame.assign(**texts), f"# {WARNING}\n" in above)
     except (*DAMAGE, StopIteration) as e:
         raise InputError(f"not readable as delimited microdata ({str(e) or 'no header'})", where=path) from None
 

@@ -23,6 +23,7 @@ from das.model.codes import Codes
 from das.model.dhc import unit_records
 from das.model.dhc.unit_records import KIND_OF_TEN, KINDS
 from das.model.histogram import Histogram
+from das.model.not_private import Private
 
 _CALLED = ("households", "households without cash rent", "vacant units and facilities")
 
@@ -45,7 +46,7 @@ def write(
     *,
     build: str = "das",
     csv: bool = False,
-    private: bool = True,
+    private: Private = True,
 ) -> list[Path]:
     """Write the records of the lowest level into ``directory`` as :func:`das.files.microdata.writing.write` does; return the files.
 

@@ -13,7 +13,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import pyarrow as pa
@@ -22,14 +22,15 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from das.errors import InputError
-from das.files import atomic
+from das.files import atomic, csv_text
 from das.files import codes as texts
+from das.files.hashing import Hashed
 from das.files.microdata.layout import MicrodataLayout, layout, tails
 from das.microdata import expand, slices
 from das.model.codes import Codes, of_characters
 from das.model.histogram import Histogram
 from das.model.microdata_form import SERIAL, MicrodataForm
-from das.model.not_private import CELL, COLUMN, WARNING
+from das.model.not_private import CELL, COLUMN, WARNING, Private
 from das.model.universe import Universe
 
 #: Records of one row group, and row groups of one file.
@@ -52,7 +53,7 @@ def write(
     structures: NDArray[np.int64] | None = None,
     build: str = "das",
     csv: bool = False,
-    private: bool = True,
+    private: Private = True,
     batch: int = BATCH,
 ) -> list[Path]:
     """Write the microdata of the lowest level into the folder ``directory``; return the files.
@@ -87,7 +88,7 @@ def write_form(
     *,
     build: str = "das",
     csv: bool = False,
-    private: bool = True,
+    private: Private = True,
     batch: int = BATCH,
 ) -> list[Path]:
     """The same of records that are no universe of their own: ``form`` says what each cell of ``h`` is. Raises as :func:`write`."""
@@ -117,7 +118,7 @@ def write_part(
     *,
     structures: NDArray[np.int64] | None = None,
     build: str = "das",
-    private: bool = True,
+    private: Private = True,
 ) -> None:
     """As :func:`write`, of one shard: :func:`publish_parts` puts its files beside those of the others. Raises as it does."""
     plan = layout(universe.microdata, codes, build)
@@ -134,11 +135,11 @@ def write_part(
                 writer.write_table(table.replace_schema_metadata(metadata))
 
 
-def _metadata(plan: MicrodataLayout, records: int, private: bool) -> dict[str, str]:
+def _metadata(plan: MicrodataLayout, records: int, private: Private) -> dict[str, str]:
     return {TITLE: plan.title, RECORDS: str(records)} | ({} if private else {COLUMN: CELL})
 
 
-def publish_parts(folders: Iterable[Path], directory: Path, *, csv: bool = False, private: bool = True) -> None:
+def publish_parts(folders: Iterable[Path], directory: Path, *, csv: bool = False, private: Private = True) -> None:
     """The files in ``folders``, which :func:`write_part` wrote, are there under ``directory``, too; with ``csv`` their rows also go to
     ``<directory>.csv``."""
     _refuse_others(directory)
@@ -149,13 +150,25 @@ def publish_parts(folders: Iterable[Path], directory: Path, *, csv: bool = False
             _write_text(sorted(draft.iterdir()), directory.with_name(f"{directory.name}.csv"), private)
 
 
-def _write_text(parts: Sequence[Path], path: Path, private: bool) -> None:
+def _write_text(parts: Sequence[Path], path: Path, private: Private) -> None:
+    with atomic.file(path) as draft, draft.open("wb") as file:
+        _copy_as_text(parts, file, private)
+
+
+def text_digest(folder: Path, private: Private) -> str:
+    """SHA-256 of the text file that goes with a folder of microdata."""
+    hashed = Hashed()
+    _copy_as_text(sorted(folder.glob("*.parquet")), hashed.file, private)
+    return hashed.digest
+
+
+def _copy_as_text(parts: Sequence[Path], file: IO[bytes], private: Private) -> None:
     schema = pq.read_schema(parts[0])
     title, records = (schema.metadata[key.encode()].decode() for key in (TITLE, RECORDS))
-    with atomic.file(path) as draft, _Text(draft, title, tuple(schema.names), int(records), private) as text:
-        for part in parts:
-            for batch in pq.ParquetFile(part).iter_batches(BATCH):
-                text.write(pa.Table.from_batches([batch]))
+    text = _Text(file, title, tuple(schema.names), int(records), private)
+    for part in parts:
+        for batch in pq.ParquetFile(part).iter_batches(BATCH):
+            text.write(pa.Table.from_batches([batch]))
 
 
 def _check_serial(records: int, plan: MicrodataLayout, directory: Path) -> None:
@@ -164,7 +177,12 @@ def _check_serial(records: int, plan: MicrodataLayout, directory: Path) -> None:
 
 
 def _publish(
-    directory: Path, text: Path | None, tables: Iterator[pa.Table], plan: MicrodataLayout, records: int, private: bool
+    directory: Path,
+    text: Path | None,
+    tables: Iterator[pa.Table],
+    plan: MicrodataLayout,
+    records: int,
+    private: Private,
 ) -> None:
     """All parts, and the text, are written before either gets its name."""
     _refuse_others(directory)
@@ -174,7 +192,8 @@ def _publish(
         with ExitStack() as stack:
             sinks: list[_Parts | _Text] = [stack.enter_context(_Parts(parts, plan, records, private))]
             if draft:
-                sinks.append(stack.enter_context(_Text(draft, plan.title, plan.order, records, private)))
+                file = stack.enter_context(draft.open("wb"))
+                sinks.append(_Text(file, plan.title, plan.order, records, private))
             for table in tables:
                 for sink in sinks:
                     sink.write(table)
@@ -270,7 +289,9 @@ def _coded(index: NDArray[np.int64], values: pa.Array) -> pa.DictionaryArray:
 class _Parts:
     """The Parquet files, a new one every ``GROUPS`` row groups."""
 
-    def __init__(self, directory: Path, plan: MicrodataLayout, records: int, private: bool, name: str = "part") -> None:
+    def __init__(
+        self, directory: Path, plan: MicrodataLayout, records: int, private: Private, name: str = "part"
+    ) -> None:
         self.directory, self.name = directory, name
         self.metadata = {TITLE: plan.title, RECORDS: str(records)} | ({} if private else {COLUMN: CELL})
         self.groups = 0
@@ -302,18 +323,11 @@ class _Text:
 
     OPTIONS = pacsv.WriteOptions(include_header=False, delimiter="|", quoting_style="none")
 
-    def __init__(self, path: Path, title: str, order: Sequence[str], records: int, private: bool) -> None:
-        self.file = path.open("wb")
+    def __init__(self, file: IO[bytes], title: str, order: Sequence[str], records: int, private: Private) -> None:
+        self.file = file
         mark = () if private else (f"# {WARNING}",)
         lines = (f"# {title}", f"# records: {records}", *mark, "|".join(order))
         self.file.write(("\n".join(lines) + "\n").encode())
 
     def write(self, table: pa.Table) -> None:
-        plain = [c.cast(pa.string()) if pa.types.is_dictionary(c.type) else c for c in table.columns]
-        pacsv.write_csv(pa.table(plain, names=table.column_names), self.file, self.OPTIONS)
-
-    def __enter__(self) -> _Text:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.file.close()
+        csv_text.write_table(table, self.file, self.OPTIONS)

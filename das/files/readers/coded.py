@@ -74,7 +74,8 @@ class CodedRows(Closed):
         return self.member.name
 
     def refuse(self, bad: Bools, what: str, which: Callable[[int], str], remedy: str) -> None:
-        """Raises :class:`InputError` if there are bad rows: how many, ``what`` is wrong, the first place, and ``which`` it is."""
+        """Raises :class:`InputError` if there are bad rows: how many, ``what`` is wrong, the first place, and ``which`` it is. No value of a
+        record is in it: a log is no place for records."""
         if bad.any():
             first = int(np.argmax(bad))
             said = f"{int(bad.sum()):,} of {len(self):,} rows {what}; the first: {which(first)}"

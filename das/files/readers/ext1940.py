@@ -24,7 +24,7 @@ the 2018 end-to-end test (github.com/uscensusbureau/census2020-das-e2e), ``e2e_1
 from __future__ import annotations
 
 import gzip
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -186,26 +186,18 @@ class _Lines:
             blank = np.logical_and.accumulate(text == ord(" "), axis=1)
             blank[:, -1] = False
             digit[blank] = 0
-            self.check(
-                np.asarray((sound | blank).all(axis=1)), lines, lambda i: f"{field} is {_quoted(text[i])}, not a number"
-            )
+            self.check(np.asarray((sound | blank).all(axis=1)), lines, f"{field} is not a number")
         value = np.zeros(len(lines), dtype=np.int64)
         for column in digit.T:
             value = value * 10 + column
         return value
 
-    def check(
-        self, good: NDArray[np.bool_], lines: Ints, what: Callable[[int], str], remedy: str | None = None
-    ) -> None:
-        """Refuse the file at the first of ``lines`` that is not ``good``; ``what(i)`` describes it."""
+    def check(self, good: NDArray[np.bool_], lines: Ints, what: str, remedy: str | None = None) -> None:
+        """Refuse the file at the first of ``lines`` that is not ``good``. The message names the line and ``what`` is wrong with
+        it, and no value: a log is no place for records."""
         if not good.all():
-            i = int(np.argmin(good))
-            where = f"{self.name}, line {self.first + int(lines[i])}"
-            raise InputError(what(i), where=where, remedy=remedy or "the file is damaged or altered: fetch it again")
-
-
-def _quoted(text: NDArray[np.uint8]) -> str:
-    return repr(text.tobytes().decode("latin-1"))
+            where = f"{self.name}, line {self.first + int(lines[np.argmin(good)])}"
+            raise InputError(what, where=where, remedy=remedy or "the file is damaged or altered: fetch it again")
 
 
 class _Tally:
@@ -238,9 +230,9 @@ def _count(lines: _Lines, persons: _Tally, homes: _Tally, districts: _Tally) -> 
     homes.add(district * 8 + hhgq)
     districts.add(district * 1000 + lines.number(h, "SUPDIST"))
     age, race, hispan = (lines.number(p, f) for f in ("AGE", "RACE", "HISPAN"))
-    lines.check(age <= AGE_LIMIT, p, lambda i: f"AGE is {age[i]}, more than {AGE_LIMIT}")
-    lines.check((race >= 1) & (race <= 6), p, lambda i: f"RACE is {race[i]}, not 1 to 6")
-    lines.check((hispan <= 4) | (hispan == 9), p, lambda i: f"HISPAN is {hispan[i]}, not 0 to 4 or 9")
+    lines.check(age <= AGE_LIMIT, p, f"AGE is more than {AGE_LIMIT}")
+    lines.check((race >= 1) & (race <= 6), p, "RACE is not 1 to 6")
+    lines.check((hispan <= 4) | (hispan == 9), p, "HISPAN is not 0 to 4 or 9")
     cell = ((hhgq[owner] * 2 + (age >= 18)) * 2 + (hispan > 0)) * 6 + race - 1
     persons.add(district[owner] * E2E_1940.cells + cell)
 
@@ -248,44 +240,37 @@ def _count(lines: _Lines, persons: _Tally, homes: _Tally, districts: _Tally) -> 
 def _records(lines: _Lines) -> tuple[Ints, Ints, Ints]:
     """The lines with H records, those with P records, and the number of the household of each person."""
     everything = np.arange(len(lines.start))
-    lines.check(lines.length > 0, everything, lambda i: "an empty line", NOT_THE_FORMAT)
+    lines.check(lines.length > 0, everything, "an empty line", NOT_THE_FORMAT)
     kind = lines.text[lines.start]
     is_h = kind == ord("H")
-    lines.check(is_h | (kind == ord("P")), everything, lambda i: f"the line begins with {_quoted(kind[i : i + 1])}, "
-                "not with H or P", NOT_THE_FORMAT)  # fmt: skip
+    lines.check(is_h | (kind == ord("P")), everything, "the line begins with neither H nor P", NOT_THE_FORMAT)
     allowed = (lines.length == P_LENGTH) | (is_h & (lines.length == H_LENGTH))
-    expected = {ord("H"): f"{H_LENGTH} (or {P_LENGTH})", ord("P"): str(P_LENGTH)}
-    lines.check(allowed, everything, lambda i: f"a record of type {chr(kind[i])} of {lines.length[i]} characters, "
-                f"where {expected[kind[i]]} are expected", NOT_THE_FORMAT)  # fmt: skip
+    for type_, expected in (("H", f"{H_LENGTH} (or {P_LENGTH})"), ("P", str(P_LENGTH))):
+        wrong = f"a record of type {type_} does not have the {expected} characters that are expected"
+        lines.check(allowed | (kind != ord(type_)), everything, wrong, NOT_THE_FORMAT)
     h, p = np.flatnonzero(is_h), np.flatnonzero(~is_h)
     padded = h[lines.length[h] == P_LENGTH]
     if len(padded):
         tail = lines.characters(padded, H_LENGTH + 1, P_LENGTH - H_LENGTH)
-        lines.check(
-            (tail == ord(" ")).all(axis=1), padded, lambda i: f"an H record that goes on after column {H_LENGTH}"
-        )
-    lines.check(is_h[:1], everything[:1], lambda i: "a person before the first household", NOT_THE_FORMAT)
+        lines.check((tail == ord(" ")).all(axis=1), padded, f"an H record that goes on after column {H_LENGTH}")
+    lines.check(is_h[:1], everything[:1], "a person before the first household", NOT_THE_FORMAT)
     owner = np.searchsorted(h, p) - 1
     serial = [np.ascontiguousarray(lines.characters(of, *COLUMNS["SERIAL"])).view(np.uint64)[:, 0] for of in (h, p)]
-    lines.check(serial[1] == serial[0][owner], p, lambda i: "SERIAL is not that of the household above "
-                f"(line {lines.first + int(h[owner[i]])})")  # fmt: skip
+    lines.check(serial[1] == serial[0][owner], p, "SERIAL is not that of the household above")
     return h, p, owner
 
 
 def _homes(lines: _Lines, h: Ints, present: Ints) -> tuple[Ints, Ints]:
     """The enumeration district of each household (10 digits) and its hhgq level; ``present``: persons that follow."""
     said = lines.number(h, "NUMPREC")
-    lines.check(said == present, h, lambda i: f"NUMPREC is {said[i]}, but {present[i]} person records follow")
+    lines.check(said == present, h, "NUMPREC is not the number of person records that follow")
     gq, kind = lines.number(h, "GQ"), lines.number(h, "GQTYPE")
     hhgq = HHGQ[kind]
-    lines.check(gq <= 6, h, lambda i: f"GQ is {gq[i]}, not 0 to 6")
-    lines.check(
-        hhgq >= 0, h, lambda i: f"GQTYPE is {kind[i]}, which does not occur in 1940 and has no level in the schema"
-    )
-    lines.check((gq > 0) | (present == 0), h, lambda i: f"a vacant unit (GQ 0) with {present[i]} persons")
-    lines.check((gq > 0) | (hhgq == 0), h, lambda i: f"a vacant unit (GQ 0) that is group quarters (GQTYPE {kind[i]})")
-    what = np.where(hhgq > 0, "group quarters", "an occupied housing unit")
-    lines.check((gq == 0) | (present > 0), h, lambda i: f"{what[i]} (GQ {gq[i]}, GQTYPE {kind[i]}) without persons")
+    lines.check(gq <= 6, h, "GQ is not 0 to 6")
+    lines.check(hhgq >= 0, h, "GQTYPE does not occur in 1940 and has no level in the schema")
+    lines.check((gq > 0) | (present == 0), h, "a vacant unit (GQ 0) with persons")
+    lines.check((gq > 0) | (hhgq == 0), h, "a vacant unit (GQ 0) that is group quarters")
+    lines.check((gq == 0) | (present > 0), h, "group quarters, or an occupied housing unit, without persons")
     state, county, number = (lines.number(h, f) for f in ("STATEFIP", "COUNTY", "ENUMDIST"))
     return (state * 10**4 + county) * 10**4 + number, hhgq
 

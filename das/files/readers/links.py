@@ -76,7 +76,6 @@ def check_blocks(persons: Located, households: Located, units: Located, blocks: 
     there = _sums(shape, units.block[occupied], of_tenure, units.rows.count[occupied])
     names = f"{households.rows.name} and {units.rows.name}"
     _refuse(homes != there, blocks, names, "other numbers of households than of units of a tenure",
-            lambda b, t: f"{homes[b, t]:,} households and {there[b, t]:,} units of tenure {TENURE.levels[t]!r}",
             "list each household once, and its unit; 'rented' are rented ones and those without payment")  # fmt: skip
     _check_quarters(persons, units, blocks)
 
@@ -90,10 +89,9 @@ def _check_quarters(persons: Located, units: Located, blocks: Codes) -> None:
     nowhere = away & (persons.rows.count > 0) & (there[persons.block, kind] == 0)
     persons.rows.refuse(
         nowhere, f"are in a type of group quarters of which {units.rows.name} has no facility in their block",
-        lambda i: f"{quarters.LEVELS[kind[i]]!r} in block {persons.rows.block[i]!r}", "list the facilities of every block",
+        lambda i: f"block {persons.rows.block[i]!r}", "list the facilities of every block",
     )  # fmt: skip
     _refuse(there > residents, blocks, units.rows.name, "more facilities of a type than persons in it",
-            lambda b, t: f"{there[b, t]:,} facilities of {quarters.LEVELS[t]!r} and {residents[b, t]:,} persons",
             "leave out facilities in which nobody lives")  # fmt: skip
 
 
@@ -102,7 +100,7 @@ def _check_quarters(persons: Located, units: Located, blocks: Codes) -> None:
 
 def _possible(rows: CodedRows, schema: Schema, cell: Ints) -> None:
     rows.refuse(~schema.possible[cell] & (rows.count > 0), f"are of combinations that cannot occur in schema {schema.name!r}",
-                lambda i: schema.spelled(int(cell[i])), "mend the data")  # fmt: skip
+                lambda i: f"block {rows.block[i]!r}", "mend the data")  # fmt: skip
 
 
 def _once(homes: CodedRows) -> Ints:
@@ -151,7 +149,7 @@ def _heads(people: CodedRows, homes: CodedRows, linked: LinkedPersons) -> None:
     head, partner = np.isin(relgq, HEADS), np.isin(relgq, PARTNERS)
     which = _household(homes)
     heads = _size(number, head, homes)
-    homes.refuse(heads != 1, "are households without a householder, or with several", lambda i: f"{which(i)} has {heads[i]}",
+    homes.refuse(heads != 1, "are households without a householder, or with several", which,
                  "say of one person of each household that they are its householder")  # fmt: skip
     homes.refuse(_size(number, partner, homes) > 1, "are households with several spouses or partners of the householder", which,
                  "call one of them so, and the others nonrelatives")  # fmt: skip
@@ -171,17 +169,14 @@ def _as_told(homes: CodedRows, told: Mapping[str, Ints], found: Mapping[str, Int
     differ = np.array([told[a.name] != found[a.name] for a in given]).reshape(len(given), len(homes))
 
     def which(i: int) -> str:
-        first = given[int(np.argmax(differ[:, i]))]
-        said, made = (first.levels[of[first.name][i]] for of in (told, found))
-        return f"{_household(homes)(i)}, {first.name} {said!r} and of its members {made!r}"
+        return f"{_household(homes)(i)}, its {given[int(np.argmax(differ[:, i]))].name}"
 
     homes.refuse(np.asarray(differ.any(axis=0)), "are households that are not what their members make them", which,
                  f"mend the members, or leave out columns but {TENURE.name}: they are computed")  # fmt: skip
 
 
 def _person(people: CodedRows) -> Callable[[int], str]:
-    relgq = people.schema.attributes[0]
-    return lambda i: f"{relgq.levels[people.levels()[relgq.name][i]]!r} of household {people.household[i]!r}"
+    return lambda i: f"a person of household {people.household[i]!r}"
 
 
 def _household(homes: CodedRows) -> Callable[[int], str]:
@@ -202,10 +197,10 @@ def _sums(shape: tuple[int, int], block: Ints, level: Ints, count: Ints) -> Ints
     return out
 
 
-def _refuse(bad: Bools, blocks: Codes, where: str, what: str, which: Callable[[int, int], str], remedy: str) -> None:
-    """``bad``: by block and level. Raises :class:`InputError` where any is."""
+def _refuse(bad: Bools, blocks: Codes, where: str, what: str, remedy: str) -> None:
+    """``bad``: by block and level. Raises :class:`InputError` where any is. The message names the place, and not its counts: a log
+    is no place for records."""
     if bad.any():
-        block, level = (int(i[0]) for i in np.nonzero(bad))
-        number = int(bad.any(axis=1).sum())
-        raise InputError(f"{number:,} of {len(blocks):,} blocks have {what}; the first: block {blocks[block].decode()!r}, "
-                         f"{which(block, level)}", where=where, remedy=remedy)  # fmt: skip
+        of = bad.any(axis=1)
+        raise InputError(f"{int(of.sum()):,} of {len(blocks):,} blocks have {what}; the first: block "
+                         f"{blocks[int(np.argmax(of))].decode()!r}", where=where, remedy=remedy)  # fmt: skip

@@ -32,16 +32,9 @@ from das.files.readers import pl94_common as pl94
 from das.files.readers import pl94_records
 from das.files.readers import sf1_group_quarters as sf1
 from das.files.readers.source import Member, apart, as_integers, by_state, letters, sources
+from das.model.reader_notes import ASSIGNED
 from das.model.records import Extract
 from das.model.schema import Schema
-
-#: For the privacy statement, without Summary File 1.
-ASSIGNED = (
-    "hhgq was assigned, not counted: redistricting files of 2010 do not say who lives in group quarters. Everybody in a "
-    "block without an occupied housing unit is put into other noninstitutional facilities, everybody else into "
-    "households. Table P5, and whatever else tells types of group quarters apart, shows this rule: a 0 there does not "
-    "mean that nobody lives in such a place."
-)
 
 PATTERN = re.compile(r"(?P<state>[a-z]{2})(?P<part>(geo|00001|00002)2010\.pl|(geo|00006)2010\.sf1)")
 NAMES = "{ss}2010.pl.zip, or its files {ss}geo2010.pl, {ss}000012010.pl and {ss}000022010.pl"
@@ -70,7 +63,7 @@ def read(paths: Sequence[Path], schema: Schema, *, progress: Progress = SILENT) 
     groups, with_sf1 = _groups(paths)
     found = [_read_state(stusab.upper(), parts, progress) for stusab, parts in groups.items()]
     read_from = sources([m for parts in groups.values() for m in parts.values()])
-    return pl94_records.extract(found, schema, read_from, {} if with_sf1 else {"hhgq": ASSIGNED})
+    return pl94_records.extract(found, schema, read_from, {} if with_sf1 else ASSIGNED["pl94-2010"])
 
 
 def states(paths: Sequence[Path]) -> list[list[Path]]:
@@ -214,5 +207,5 @@ def _integers(values: NDArray[np.str_], name: str, member: Member, line: NDArray
     number, sound = as_integers(values)
     if not sound.all():
         bad = int(np.flatnonzero(~sound)[0])
-        raise InputError(f"{name} is {str(values[bad])!r}, not a number", where=f"{member.name}, line {line[bad] + 1}")
+        raise InputError(f"{name} is not a number", where=f"{member.name}, line {line[bad] + 1}")
     return number

@@ -120,7 +120,7 @@ def check_sums(
             row = int(np.flatnonzero(wrong)[0])
             label = names[parts[0]] if len(parts) == 1 else f"the sum of {names[parts[0]]} to {names[parts[-1]]}"
             raise InputError(
-                f"{names[cell]} is {values[cell, row]}, and {label}, which must be the same, is {total[row]}",
+                f"{names[cell]} must be the same as {label}, and is not",
                 where=f"{where}, line {lines[row] + 1}",
                 remedy=AGAIN,
             )
@@ -279,7 +279,7 @@ def check_header(header: Header, name: str, of_header: NDArray[np.int64], values
     """Raises unless a total of the header is the cell of the tables that counts the same."""
     if (wrong := of_header != values).any():
         bad = int(np.flatnonzero(wrong)[0])
-        _refuse(header, bad, f"{name} is {of_header[bad]}, but {cell} is {values[bad]}")
+        _refuse(header, bad, f"{name} is not {cell} of the same place, and must be")
 
 
 def check_levels(
@@ -293,8 +293,7 @@ def check_levels(
             if (wrong := total != values[cell, found.rows[level]]).any():
                 bad = int(np.flatnonzero(wrong)[0])
                 raise InputError(
-                    f"the blocks of {LEVELS[level].field} {found.codes[level][bad]} add up to {name} = {total[bad]}, "
-                    f"but its own row says {values[cell, found.rows[level][bad]]}",
+                    f"the blocks of {LEVELS[level].field} {found.codes[level][bad]} add up to another {name} than its own row has",
                     where=where,
                     remedy=AGAIN,
                 )

@@ -110,16 +110,6 @@ def cell_map(schema: Schema) -> NDArray[np.int64]:
     return np.ravel_multi_index(level, schema.shape).astype(np.int64)
 
 
-#: For the privacy statement.
-NOTES = (
-    "A person's record is the line that the reader made of the published tables. Its kind of dwelling is not in the "
-    "tables by person: it was assigned from the counts of the block (the group quarters of persons from SF1 or P5, or "
-    "from there being no occupied housing unit), so it can depend on other records of the block.",
-    "The facilities of group quarters by type are taken to be there where somebody lives in them: their bounds say, "
-    "exactly, whether anybody lives in each type in each block.",
-)
-
-
 def extract(
     states: Sequence[StateExtract],
     schema: Schema,
@@ -151,6 +141,5 @@ def extract(
         Confidential(Records(schema, people.block, cell_map(schema)[people.cell], people.number)),
         {HOUSING.name: Confidential(Records(H1, block, unit, housing[[2, 1]][unit, block]))},
         sources,
-        NOTES,
         {name: says for name, says in (assigned or {}).items() if name in {a.name for a in schema.attributes}},
     )

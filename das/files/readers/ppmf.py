@@ -20,12 +20,6 @@ from das.model.records import Blocks, Extract, Records
 from das.model.schema import Schema
 from das.model.states import state_names
 
-#: For the privacy statement.
-NOTES = (
-    "The places are the blocks that have persons in the file, and dwellings are taken to be there where somebody lives "
-    "in them.",
-)
-
 
 def read(paths: Sequence[Path], schema: Schema, *, progress: Progress = SILENT) -> Extract:
     """Read all persons' files among ``paths``. ``schema`` has attributes among those of ``PL94``."""
@@ -40,5 +34,4 @@ def read(paths: Sequence[Path], schema: Schema, *, progress: Progress = SILENT) 
         Confidential(Records(schema, found.block, cells[found.cell], found.number)),
         {},
         sources(files),
-        NOTES,
     )

@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from das.errors import InputError
+from das.files.parquet import DAMAGE
 from das.files.readers.rows import header
 from das.files.readers.source import AGAIN, DelimitedFormat, Member, batches, members
 from das.model.profile import ColumnProfile, InputProfile
@@ -56,8 +57,13 @@ def _text(member: Member) -> tuple[pa.Table, str]:
 def _parquet(member: Member) -> tuple[pa.Table, str]:
     try:
         table = pq.read_table(member.path)
-        return pa.table({n: pc.fill_null(pc.cast(table[n], pa.string()), "") for n in table.column_names}), ENCODINGS[0]
-    except (OSError, pa.ArrowException) as error:
+        if len(set(table.column_names)) < table.num_columns:
+            raise InputError("two columns have the same name", where=member.name)
+        columns = {n: pc.fill_null(pc.cast(table[n], pa.string()), "") for n in table.column_names}
+        for column in columns.values():
+            column.validate(full=True)  # bytes that are no UTF-8 are passed on as they are
+        return pa.table(columns), ENCODINGS[0]
+    except DAMAGE as error:
         raise InputError(f"is not a Parquet file that can be read: {error}"[:300], where=member.name,
                          remedy=AGAIN) from None  # fmt: skip
 

@@ -84,10 +84,9 @@ def _check_possible(records: Confidential[Records], blocks: Blocks) -> None:
     if impossible.any():
         at = int(np.flatnonzero(impossible)[0])
         place = ", ".join(f"{field} {codes[persons.block[at]].decode()}" for field, codes in blocks.fields.items())
-        number = int(persons.count[impossible].sum())
         raise InputError(
-            f"{number} records are of combinations that cannot occur in schema "
-            f"{persons.schema.name!r}, the first one {persons.schema.spelled(int(persons.cell[at]))}",
+            f"{int(persons.count[impossible].sum())} records are of combinations that cannot occur in schema {persons.schema.name!r}; "
+            "this is the first place of one",
             where=place,
             remedy="mend the data, or use a schema that allows the combination",
         )

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from das.engine.progress import Progress
 from das.errors import InputError
+from das.files.parquet import DAMAGE
 from das.files.readers.source import (
     AGAIN,
     DelimitedFormat,
@@ -150,7 +151,7 @@ def _parquet(member: Member) -> Iterator[pa.parquet.ParquetFile]:
         whole = stream if member.inner is None and member.path.suffix == ".parquet" else io.BytesIO(stream.read())
         try:
             yield pa.parquet.ParquetFile(whole)
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as e:
+        except DAMAGE as e:
             raise InputError(f"is not a Parquet file that can be read: {e}", where=member.name, remedy=AGAIN) from None
 
 
@@ -163,13 +164,22 @@ def _of_parquet(member: Member, meaning: Columns) -> Iterator[tuple[int, pa.Reco
             texts = [pc.fill_null(pc.cast(batch.column(n), pa.string()), "") for n in meaning.texts]
             for column in texts:
                 column.validate(full=True)  # bytes that are no UTF-8 are passed on as they are
-            numbers = [pc.cast(batch.column(n), pa.int64()) for n in meaning.numbers]
+            numbers = [_whole(batch.column(n), n, member) for n in meaning.numbers]
             for name, column in zip(meaning.numbers, numbers, strict=True):
                 if column.null_count:
                     missing = pc.index(pc.is_null(column), True).as_py()
                     raise InputError(f"{name} is missing", where=place(member, before + missing))
             yield before, pa.RecordBatch.from_arrays([*texts, *numbers], names=wanted)
             before += len(batch)
+
+
+def _whole(column: pa.Array, name: str, member: Member) -> pa.Array:
+    """Whole numbers. Arrow's own words for what is none quote the value."""
+    try:
+        return pc.cast(column, pa.int64())
+    except pa.ArrowInvalid:
+        raise InputError(f"{name} is not a column of whole numbers", where=member.name,
+                         remedy="write its counts as whole numbers") from None  # fmt: skip
 
 
 def _check_names(given: Sequence[str], meaning: Columns, member: Member) -> None:
@@ -208,8 +218,10 @@ def _encode(batch: pa.RecordBatch, meaning: Columns, schema: Schema, here: _Abse
     for key, source in ((COUNT, meaning.count), (UNITS, meaning.housing_units)):
         if source is not None:
             out[key] = batch.column(source)
-            _check(pc.greater_equal(out[key], 0), out[key], source, here, "it must not be negative")
-            _check(pc.less_equal(out[key], MOST), out[key], source, here, f"it must not be larger than {MOST:,}")
+            _check(pc.greater_equal(out[key], 0), f"{source} is negative", here, "a count must not be negative")
+            _check(
+                pc.less_equal(out[key], MOST), f"{source} is too large", here, f"it must not be larger than {MOST:,}"
+            )
     return pa.table(out)
 
 
@@ -231,15 +243,15 @@ def _levels(column: pa.Array, attribute: Attribute, meaning: Columns, here: _Abs
     number = np.array([codes.get(v, -1) for v in values], dtype=np.int64)[encoded.indices.to_numpy()]
     _check(
         pa.array(number >= 0),
-        column,
-        name,
+        f"{name} has a value that is no level of it",
         here,
         f"use {shown}" + (f", or map values in {meaning.where}.codes" if meaning.where else ""),
     )
     return number
 
 
-def _check(good: pa.Array, column: pa.Array, name: str, here: _Absent, remedy: str) -> None:
+def _check(good: pa.Array, what: str, here: _Absent, remedy: str) -> None:
+    """Raises at the first row that is not good. The message has its line, and not its value: a log is no place for records."""
     if not pc.all(good, min_count=0).as_py():
         bad = pc.index(good, False).as_py()
-        raise InputError(f"{name} is {column[bad].as_py()!r}", where=here.where(bad), remedy=remedy)
+        raise InputError(what, where=here.where(bad), remedy=remedy)

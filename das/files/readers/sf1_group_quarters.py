@@ -59,7 +59,7 @@ def counts(
     if (wrong := header.pop100[rows] != population).any():
         bad = int(np.flatnonzero(wrong)[0])
         raise InputError(
-            f"block {blocks[bad]} has {header.pop100[rows[bad]]} persons, but {population[bad]} in the P.L. file",
+            f"block {blocks[bad]} has another number of persons than in the P.L. file",
             where=f"{header.name}, line {header.line[rows[bad]] + 1}",
             remedy=AGAIN,
         )
@@ -94,8 +94,7 @@ def assign(
             block = int(np.flatnonzero(need)[0])
             what = "adults" if steps == (ADULTS,) else "people"
             raise InputError(
-                f"block {blocks[block]} has {types[block, kind - 1]} persons in group quarters of type {kind}, "
-                f"{need[block]} more than there are {what} left in it",
+                f"block {blocks[block]} has more persons in group quarters of type {kind} than there are {what} left in it",
                 where=where,
                 remedy="the tables of population and group quarters do not fit together; fetch the files again",
             )

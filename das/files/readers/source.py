@@ -85,7 +85,11 @@ def members(path: Path) -> list[Member]:
     Raises :class:`InputError` for a path that does not exist, an empty file, or a ``.zip`` that is none.
     """
     if not path.exists():
-        raise InputError("no such file or folder", where=path, remedy="check data.path or --data")
+        raise InputError(
+            "no such file or folder",
+            where=path,
+            remedy="check the path: in the configuration data.path, or on the command line",
+        )
     if path.is_dir():
         inside = sorted(p for p in path.rglob("*") if p.is_file() and not p.name.startswith("."))
         return [m for p in inside if p.stat().st_size for m in members(p)]
@@ -187,10 +191,14 @@ def batches(member: Member, layout: DelimitedFormat, block_size: int = 1 << 22) 
     try:
         with member.open() as stream, pa.csv.open_csv(stream, read, parse, convert) as reader:
             yield from reader
-    except pa.ArrowInvalid as e:
+    except pa.ArrowInvalid as e:  # its words quote the line, which may be a record
         if "Empty CSV" in str(e):
             raise InputError("has no records", where=member.name, remedy=AGAIN) from None
-        other = InputError(f"{e}", where=member.name, remedy="the file must be delimited text")
+        other = InputError(
+            "does not read as delimited text",
+            where=member.name,
+            remedy="look for a line of another form than the others",
+        )
         text = layout.encoding.lower() == "utf-8"
         found = _first_fault(member, layout) or (mis_encoded(member, layout.encoding) if text else None)
         raise found or other from None
@@ -218,7 +226,7 @@ def _first_fault(member: Member, layout: DelimitedFormat) -> InputError | None:
                     )
                 for name, kind, value in zip(names, types, row, strict=True):
                     if kind is not None and pa.types.is_integer(kind) and not _fits(value, kind.bit_width):
-                        return InputError(f"{name} is {value!r}, not a whole number as expected", where=where)
+                        return InputError(f"{name} is not a whole number as expected", where=where)
         except csv.Error as e:
             return InputError(f"is not a delimited text ({e})", where=f"{member.name}, line {line + 1}")
     return None

@@ -30,12 +30,6 @@ from das.model.source import Source
 SUFFIXES = (".csv", ".txt", ".psv", ".tsv", ".parquet")
 MERGE = 1 << 22  #: counts that wait before they are merged
 
-#: For the privacy statement.
-NOTES = (
-    "The list of places is that of the places that occur in the table: that a place has a record at all is published "
-    "exactly. List empty places with a count of 0 to hide it.",
-)
-
 
 def read(
     paths: Sequence[Path],
@@ -158,7 +152,6 @@ def _extract(table: pa.Table, meaning: Columns, schema: Schema, read_from: tuple
         Confidential(Records(schema, block[some], cell[some], count[some])),
         {},
         read_from,
-        NOTES,
     )
 
 

@@ -21,9 +21,10 @@ from das.errors import ReleaseError
 from das.files import atomic, parquet
 from das.files import codes as texts
 from das.files.measurements.nmf import describe
-from das.files.parquet import LOST
+from das.files.parquet import LOST, marked
 from das.model.codes import Codes
 from das.model.kinds import kind_of
+from das.model.not_private import Private
 from das.model.query import Query
 from das.model.schema import Schema
 from das.model.spine import Spine
@@ -43,8 +44,10 @@ def write(
     spine: Spine,
     answers: Iterable[tuple[Query, Array, Array]],
     shard: int = 0,
+    *,
+    private: Private = True,
 ) -> None:
-    """Those of a level of a shard, whose own ``spine`` this is. One row group for each query: ``(query, values, standard
+    """Those of a level of a shard, whose own ``spine`` this is; the file says if they are not ``private``. One row group for each query: ``(query, values, standard
     errors)``, arrays ``(units, answers)``."""
     geocodes = texts.column(spine.codes[spine.index(level)])
     tables = (_table(geocodes, *answer, schema) for answer in answers)
@@ -52,10 +55,12 @@ def write(
         return
     with (
         atomic.file(folder / f"{level}.parquet" / f"part-{shard:05d}.parquet") as draft,
-        pq.ParquetWriter(draft, first.schema, compression="zstd") as writer,
+        pq.ParquetWriter(draft, marked(first.schema, private), compression="zstd") as writer,
     ):
         for table in chain([first], tables):
-            writer.write_table(table, row_group_size=max(1, table.num_rows))
+            writer.write_table(
+                table.replace_schema_metadata(writer.schema.metadata), row_group_size=max(1, table.num_rows)
+            )
 
 
 def _table(geocodes: pa.StringArray, query: Query, value: Array, error: Array, schema: Schema) -> pa.Table:

@@ -2,7 +2,9 @@
 
 Columns: ``GEOID`` (the geocode, where a level has none), ``variable`` and ``label`` of the table's column, the published ``value``, the
 ends ``lower`` and ``upper`` of its interval, ``moe`` (its half-width before ends are made whole), ``rmse`` and ``bias`` over the
-replicates, whether the bias was subtracted, and how many ``replicates`` there were. A count that has no row is 0, with the interval 0 to 0.
+replicates, whether the bias was subtracted, how many ``replicates`` there were, and what the interval rests on, its ``basis``: one of some
+words that whoever writes it has. Of a count that is not covered the ends and the margin are missing. A count that has no row is 0 in the release and in
+every replicate, with the interval 0 to 0.
 Tables of one level join to those of tidycensus by ``GEOID`` and ``variable``.
 """
 
@@ -12,9 +14,11 @@ from collections.abc import Collection, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
@@ -24,27 +28,36 @@ from das.files import codes as texts
 from das.files.release.tables import GEOID, marks
 from das.model.codes import Codes, encoded
 from das.model.frozen import Frozen
+from das.model.not_private import Private
 from das.model.spine import places
 from das.replicates import ReplicateErrors, ReplicateInterval
 from das.tables import Table
 
 ENDS = ("value", "lower", "upper")
+#: The column that says what an interval rests on.
+BASIS = "basis"
+#: Of a count without an interval, at the upper end.
+NO_END = -1
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class IntervalRows(Frozen):
-    """Of units ``codes`` and all columns of a table: arrays ``(units, columns)``."""
+    """Of units ``codes`` and all columns of a table: arrays ``(units, columns)``; ``basis`` numbers the words, and ``covered`` says where there is an
+    interval."""
 
     codes: Codes
     value: NDArray[np.int64]
     spread: ReplicateErrors
     interval: ReplicateInterval
+    basis: NDArray[np.int8]
+    words: tuple[str, ...]
+    covered: NDArray[np.bool_]
 
 
 class IntervalWriter:
     """Writes the rows of a table, some units at a time; ``rows`` is how many it has written."""
 
-    def __init__(self, path: Path, table: Table, private: bool) -> None:
+    def __init__(self, path: Path, table: Table, private: Private) -> None:
         self.rows = 0
         self._path, self._table, self._private = path, table, private
         self._file: pq.ParquetWriter | None = None
@@ -61,29 +74,33 @@ class IntervalWriter:
 
 
 @contextmanager
-def writing(path: Path, table: Table, *, private: bool) -> Iterator[IntervalWriter]:
+def writing(path: Path, table: Table, *, private: Private) -> Iterator[IntervalWriter]:
     """The file of a table is there, whole, when everything is added."""
     with atomic.file(path) as draft, closing(IntervalWriter(draft, table, private)) as writer:
         yield writer
 
 
-def read(path: Path, table: Table, codes: Codes) -> tuple[NDArray[np.int64], ...]:
-    """Published values, lower and upper ends of all units ``codes`` and all columns, ``(units, columns)`` each.
+def read(path: Path, table: Table, codes: Codes) -> tuple[NDArray[Any], ...]:
+    """Published values, lower and upper ends (0 and :data:`NO_END` of what is not covered) of all units ``codes`` and all columns, and the words for what
+    they rest on, empty where there is no row, ``(units, columns)`` each.
 
     Raises:
         ReleaseError: a file that is not one, or of other units or another table.
     """
     file = parquet.opened(path)
     with parquet.readable(path):
-        found = file.read([GEOID, "variable", *ENDS])
+        found = file.read([GEOID, "variable", *ENDS, BASIS])
         unit = places(codes, texts.codes(found[GEOID]))
         column = places(encoded(table.columns), texts.codes(found["variable"].cast(pa.string())))
-        ends = [found[name].to_numpy() for name in ENDS]
+        ends = [pc.fill_null(found[name], none).to_numpy() for name, none in zip(ENDS, (0, 0, NO_END), strict=True)]
+        words = found[BASIS].to_numpy()
     if (unit < 0).any() or (column < 0).any():
         raise ReleaseError("has units or columns that the release does not have", where=path, remedy=parquet.LOST)
     out = np.zeros((len(ENDS), len(codes), len(table.columns)), dtype=np.int64)
     out[:, unit, column] = ends
-    return tuple(out)
+    basis = np.full(out.shape[1:], "", dtype=object)
+    basis[unit, column] = words
+    return (*out, basis)
 
 
 def keep(folder: Path, names: Collection[str]) -> None:
@@ -93,21 +110,23 @@ def keep(folder: Path, names: Collection[str]) -> None:
             path.unlink()
 
 
-def _rows(table: Table, part: IntervalRows, private: bool) -> pa.Table:
+def _rows(table: Table, part: IntervalRows, private: Private) -> pa.Table:
     unit, column = np.nonzero(part.interval.upper > 0)
     at, s = (unit, column), part.spread
+    missing = ~part.covered[at]
     said = {
         GEOID: texts.column(part.codes[unit]),
         "variable": _words(table.columns, column),
         "label": _words(table.labels, column),
         "value": part.value[at],
-        "lower": part.interval.lower[at],
-        "upper": part.interval.upper[at],
-        "moe": part.interval.margin[at],
+        "lower": pa.array(part.interval.lower[at], mask=missing),
+        "upper": pa.array(part.interval.upper[at], mask=missing),
+        "moe": pa.array(part.interval.margin[at], mask=missing),
         "rmse": s.rmse[at],
         "bias": s.bias[at],
         "bias_subtracted": part.interval.subtracted[at],
         "replicates": np.full(len(unit), s.replicates, dtype=np.int16),
+        BASIS: _words(part.words, part.basis[at].astype(np.int64)),
     }
     said |= {name: texts.repeated(says, len(unit)) for name, says in marks(table, private).items()}
     return pa.table(said)

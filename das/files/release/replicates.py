@@ -24,7 +24,7 @@ from das.files.release.tables import GEOID
 from das.files.run import run_directory
 from das.model.codes import Codes
 from das.model.histogram import Histogram
-from das.model.not_private import CELL, COLUMN
+from das.model.not_private import CELL, COLUMN, Private
 from das.model.schema import Schema
 from das.model.spine import Spine, places
 
@@ -49,7 +49,7 @@ def codes_of(spine: Spine, level: str) -> Codes:
     return found if found.any() else spine.codes[spine.index(level)]
 
 
-def write(path: Path, codes: Codes, schema: Schema, h: Histogram, *, private: bool) -> None:
+def write(path: Path, codes: Codes, schema: Schema, h: Histogram, *, private: Private) -> None:
     """``codes`` name the units of ``h``."""
     levels = np.unravel_index(h.cell, schema.shape)
     columns = {GEOID: texts.column(codes[h.unit])}

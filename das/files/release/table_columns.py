@@ -17,6 +17,7 @@ from das.files.release.tables import GEOCODE, GEOID, NAME, identifiers, quoting
 from das.files.run.run_directory import read_json
 from das.model.codes import encoded
 from das.model.histogram import Histogram
+from das.model.not_private import Private
 from das.model.spine import Spine
 from das.tables import Table
 
@@ -51,14 +52,14 @@ class LineColumns:
 
 
 def write_lines(
-    path: Path, table: Table, spine: Spine, level: str, columns: LineColumns, h: Histogram, private: bool
+    path: Path, table: Table, spine: Spine, level: str, columns: LineColumns, h: Histogram, private: Private
 ) -> None:
     """The lines of some units of a level, without the header."""
     with atomic.file(path) as draft, draft.open("wb") as file:
         tables.write_lines(file, table, columns.of_units(spine, level), h, quotes=columns.quotes, private=private)
 
 
-def join(path: Path, table: Table, columns: LineColumns, private: bool, parts: Iterable[Path]) -> None:
+def join(path: Path, table: Table, columns: LineColumns, private: Private, parts: Iterable[Path]) -> None:
     """The table of a level, of which ``parts`` are the lines."""
     with atomic.file(path) as draft, draft.open("wb") as file:
         file.write(tables.header(table, columns.columns, private))

@@ -5,7 +5,6 @@ Rows are read and written a few megabytes at a time: a table of the nation's blo
 
 from __future__ import annotations
 
-import csv
 import io
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,8 +19,9 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from das.errors import InputError, ReleaseError, UserError
+from das.files import csv_text
 from das.files.release.tables import BESIDE, GEOCODE, GEOID, NAME, marks, quoting
-from das.model.not_private import COLUMN, WARNING, marked
+from das.model.not_private import COLUMN, WARNING, Private, marked
 from das.model.spelling import named
 from das.tables import Table
 
@@ -52,7 +52,7 @@ def choose(folder: Path, tables: Sequence[Table], levels: Sequence[str], name: s
     known = there(folder, tables, levels)
     if not known:
         raise ReleaseError("this release has no published tables", where=folder,
-                           remedy="output.tables was false: `das estimate --from` the release with it true")  # fmt: skip
+                           remedy="the run has not ended (das status), or output.tables was false: `das estimate --from` with it true")  # fmt: skip
     by_name = {t.name: t for t, at in known if level in at}
     return by_name[named(name, list(by_name), "table", f"--table, at {level}")]
 
@@ -73,21 +73,22 @@ def rows(folder: Path, table: Table, level: str, seen: Callable[[int], None]) ->
             for batch in reader:
                 seen(file.tell() - at)
                 at = file.tell()
-                yield pa.Table.from_batches([batch]).select(found)
+                part = pa.Table.from_batches([batch]).select(found)
+                yield part.set_column(0, GEOCODE, csv_text.read_column(part[GEOCODE]))
     except (OSError, pa.ArrowInvalid) as error:
         raise InputError(f"not readable as a published table ({error})", where=path) from None
 
 
 def with_intervals(parts: Iterator[pa.Table], columns: Sequence[str], read: IntervalOf) -> Iterator[pa.Table]:
     """``parts`` with two columns more after each of ``columns``: the least and the most that its interval holds, null where
-    there is none. They are not cut off at zero: an interval of one number is for what is known exactly."""
+    there is none. An interval of one number is of what is known exactly."""
     start = 0
     for part in parts:
-        value, margin = read(start, start + part.num_rows)
+        low, high = read(start, start + part.num_rows)
         start += part.num_rows
         names, arrays = [GEOCODE], [part[GEOCODE]]
         for j, name in enumerate(columns):
-            ends = [pa.array(value[:, j] + s * margin[:, j], mask=margin[:, j] < 0) for s in (-1, 1)]
+            ends = [pa.array(end[:, j], mask=high[:, j] < 0) for end in (low, high)]
             names += [name, name + LOW, name + HIGH]
             arrays += [part[name], *ends]
         yield pa.table(arrays, names=names)
@@ -98,7 +99,14 @@ def size(folder: Path, table: Table, level: str) -> int:
 
 
 def write(
-    parts: Iterator[pa.Table], table: Table, level: str, form: str, names: str, out: IO[bytes], *, private: bool = True
+    parts: Iterator[pa.Table],
+    table: Table,
+    level: str,
+    form: str,
+    names: str,
+    out: IO[bytes],
+    *,
+    private: Private = True,
 ) -> int:
     """All rows to ``out``; returns how many. No row at all is an error, before anything is written."""
     first = next((p for p in parts if p.num_rows), None)
@@ -135,12 +143,12 @@ def _path(folder: Path, name: str, level: str) -> Path:
 def _csv(parts: Iterator[pa.Table], table: Table, level: str, heads: Sequence[str], out: IO[bytes]) -> int:
     del table, level
     head = io.StringIO()
-    csv.writer(head, lineterminator="\n").writerow(heads)
+    csv_text.write_rows(head, [heads])
     out.write(head.getvalue().encode())
     n = 0
     for part in parts:
         called = [part[NAME]] if NAME in part.column_names else []
-        pacsv.write_csv(part, out, pacsv.WriteOptions(include_header=False, quoting_style=quoting(called)))
+        csv_text.write_table(part, out, pacsv.WriteOptions(include_header=False, quoting_style=quoting(called)))
         n += part.num_rows
     return n
 

@@ -19,12 +19,13 @@ import pyarrow.csv as pacsv
 from numpy.typing import NDArray
 
 from das.errors import InputError
-from das.files import atomic
+from das.files import atomic, csv_text
 from das.files import codes as texts
+from das.files.hashing import Hashed
 from das.model.codes import Codes, encoded
 from das.model.histogram import Histogram
 from das.model.labels import NOT_COUNTED
-from das.model.not_private import CELL, COLUMN
+from das.model.not_private import CELL, COLUMN, Private
 from das.model.spine import Spine
 from das.tables import Table
 
@@ -35,7 +36,7 @@ BESIDE = (GEOID, NAME, NOT_COUNTED, COLUMN)
 BATCH = 1 << 22
 
 
-def marks(table: Table, private: bool) -> dict[str, str]:
+def marks(table: Table, private: Private) -> dict[str, str]:
     """The columns after those of the table, and what each row of them says."""
     made_up = {NOT_COUNTED: f"{' and '.join(table.assigned)} assigned"} if table.assigned else {}
     return made_up | ({} if private else {COLUMN: CELL})
@@ -49,7 +50,7 @@ def write(
     h: Histogram,
     *,
     beside: Mapping[str, Codes] | None = None,
-    private: bool = True,
+    private: Private = True,
     batch: int = BATCH,
 ) -> list[Path]:
     """Write the tables of one level; return their files, in the order of ``tables``. ``beside`` are texts by column, as codes,
@@ -58,11 +59,11 @@ def write(
     All tables are written under temporary names first: after a failure none of them has changed.
 
     Raises:
-        InputError: codes that do not fit the histogram, or that hold a comma, a quote or a line break.
+        InputError: codes that do not fit the histogram, or that hold a comma or a quote.
     """
     if len(codes) != h.units:
         raise InputError(f"{len(codes)} codes for {h.units} units", where=f"tables of level {level!r}")
-    paths = [directory / f"{table.name}_{level}.csv" for table in tables]
+    paths = [directory / file_name(table, level) for table in tables]
     places = {name: texts.column(code) for name, code in {GEOCODE: codes, **(beside or {})}.items()}
     beside_them = [known for column, known in places.items() if column != GEOCODE]
     try:
@@ -76,6 +77,20 @@ def write(
     return paths
 
 
+def file_name(table: Table, level: str) -> str:
+    return f"{table.name}_{level}.csv"
+
+
+def digest(table: Table, spine: Spine, level: str, h: Histogram, *, private: Private) -> str:
+    """SHA-256 of the file that :func:`write` makes of one table of a level of a release."""
+    hashed, beside = Hashed(), identifiers(spine, level)
+    places = {name: texts.column(code) for name, code in {GEOCODE: spine.codes[spine.index(level)], **beside}.items()}
+    known = [column for name, column in places.items() if name != GEOCODE]
+    hashed.file.write(header(table, places, private))
+    write_lines(hashed.file, table, places, h, quotes=quoting(known), private=private)
+    return hashed.digest
+
+
 def identifiers(spine: Spine, level: str) -> dict[str, Codes]:
     """GEOIDs and names, as codes, each where the units of the level have them."""
     found = {GEOID: spine.geoids(level), NAME: encoded(spine.names[spine.index(level)])}
@@ -87,7 +102,7 @@ def quoting(columns: Iterable[pa.StringArray | pa.ChunkedArray]) -> Literal["nee
     return "needed" if any(pc.any(pc.match_substring_regex(c, '[,"]')).as_py() for c in columns) else "none"
 
 
-def header(table: Table, columns: Iterable[str], private: bool = True) -> bytes:
+def header(table: Table, columns: Iterable[str], private: Private = True) -> bytes:
     """The first line: ``columns`` are those that stand before the table's own."""
     return (",".join([*columns, *table.columns, *marks(table, private)]) + "\n").encode()
 
@@ -99,7 +114,7 @@ def write_lines(
     h: Histogram,
     *,
     quotes: Literal["needed", "none"],
-    private: bool = True,
+    private: Private = True,
     batch: int = BATCH,
 ) -> None:
     """The lines of some units: ``places`` are the columns that stand before the table's own."""
@@ -111,7 +126,7 @@ def write_lines(
         values = np.ascontiguousarray(table.values(h.rows(start, stop)).T)
         columns = [*(t[start:stop] for t in places.values()), *map(pa.array, values)]
         columns += [pa.repeat(cell, stop - start) for cell in mark.values()]
-        pacsv.write_csv(pa.table(columns, names=names), file, options)
+        csv_text.write_table(pa.table(columns, names=names), file, options)
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,4 +156,4 @@ def read(path: Path) -> TableValues:
     if header[0] != GEOCODE or any(c.null_count for c in table.columns):
         raise InputError(f"the first column is {header[0]!r}, or a value is missing", where=path)
     values = np.stack([c.to_numpy() for c in table.columns[1:]], axis=1)
-    return TableValues(texts.codes(table.column(GEOCODE)), tuple(header[1:]), values)
+    return TableValues(texts.codes(csv_text.read_column(table.column(GEOCODE))), tuple(header[1:]), values)

@@ -15,6 +15,7 @@ from das.errors import InputError, ReleaseError
 from das.files import atomic, parquet
 from das.files import codes as texts
 from das.model.histogram import Histogram
+from das.model.not_private import Private
 from das.model.spine import Spine
 
 COLUMNS = ("geocode", "answer", "count")
@@ -24,15 +25,18 @@ def name(universe: str) -> str:
     return f"tied-{universe}.parquet"
 
 
-def write(path: Path, counts: Histogram, spine: Spine) -> None:
-    """``counts`` of the lowest units of ``spine``."""
+def write(path: Path, counts: Histogram, spine: Spine, *, private: Private = True) -> None:
+    """``counts`` of the lowest units of ``spine``; the file says if they are not ``private``."""
     columns = [texts.column(spine.codes[-1][counts.unit]), pa.array(counts.cell, pa.int32()), pa.array(counts.count)]
     with atomic.file(path) as draft:
-        pq.write_table(pa.table(columns, names=list(COLUMNS)), draft, compression="zstd")
+        table = pa.table(columns, names=list(COLUMNS))
+        pq.write_table(table.cast(parquet.marked(table.schema, private)), draft, compression="zstd")
 
 
-def read(path: Path, spine: Spine, answers: int) -> Histogram:
-    """Raises :class:`ReleaseError` for what is no list of counts of these units and answers."""
+def read(path: Path, spine: Spine, answers: int, *, private: Private = False) -> Histogram:
+    """Raises :class:`ReleaseError` for what is no list of counts of these units and answers, or was seeded and is said to be
+    ``private``."""
+    parquet.refuse_marked(path, private)
     file = parquet.opened(path)
     with parquet.readable(path):
         table = file.read()

@@ -125,8 +125,10 @@ class Carrier:
     @staticmethod
     def of(directory: RunDirectory, store: str | None = None, confidential_store: str | None = None) -> Carrier:
         """One for the stores of these URLs. Raises :class:`UserError` where one is none, or not there, or may not be written
-        to, or has something else in it; or where what is confidential would lie in what may be published."""
-        release, confidential = (None if url is None else Store.at(url) for url in (store, confidential_store))
+        to, or has something else in it; where others can read the folder of the confidential store; or where confidential files would
+        lie in what may be published."""
+        release = None if store is None else Store.at(store)
+        confidential = None if confidential_store is None else Store.at(confidential_store, confidential=True)
         if release and confidential and release.overlaps(confidential):
             raise UserError("what is confidential would lie in the store of the release, or the other way round",
                             where=confidential.url, remedy="give --confidential-store a bucket, or a prefix, of its own")  # fmt: skip
@@ -169,6 +171,7 @@ class Carrier:
         ):
             if each is not None:
                 digests = {n: (known or {}).get(str(p.relative_to(self._directory.root))) for n, p in files.items()}
+                digests[SEAL] = None  # it is written again where intervals are made
                 self._carry_all(each, files, digests, progress)
 
     def _carry_all(

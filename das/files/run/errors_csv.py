@@ -7,9 +7,10 @@ from pathlib import Path
 
 from das.files import rows_csv
 from das.model.error_rows import ErrorRow
+from das.model.not_private import Private
 
 
-def write(path: Path, rows: Sequence[ErrorRow], *, private: bool = True) -> Path:
+def write(path: Path, rows: Sequence[ErrorRow], *, private: Private = True) -> Path:
     """Write all rows under a temporary name, then give the true one. Numbers keep all their digits."""
     return rows_csv.write_rows(path, ErrorRow, rows, private=private)
 

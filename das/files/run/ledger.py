@@ -8,6 +8,7 @@
 * ``draw``: one for every draw of the stage. Only when all of them are on disk is any noise of it drawn.
 * ``part``: the part of a stage that is of one shard (:mod:`das.model.shards`) is measured, and its files are on disk, with these
   digests. ``stream`` tells draws apart: equal in a replay, different in any other (:mod:`das.noise.entropy`).
+* ``parts``: a list of such parts that are measured together. A line is there whole or not at all, and so are they.
 * ``done``, the last: every stage has all its parts.
 
 So at any moment, whatever kills the process, the draws in the file are at least those that were made. A stage that begins once
@@ -27,7 +28,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from das.accounting.document import NAME, PAGE
+from das.accounting.document import INTERVALS_LIST, NAME, PAGE, SIGNATURE
 from das.errors import PrivacyError, ReleaseError
 from das.files import atomic
 from das.files.run.run_directory import file_digest
@@ -40,8 +41,8 @@ StageKey = tuple[str, str]
 
 #: Folders of a level's measurements: drawn whole, or revealed on request.
 _MEASURED = ("DPQuery", "Revealed")
-#: The folder of intervals in a release, which is no part of what its statement seals.
-INTERVALS = "intervals"
+#: The folder of intervals in a release.
+INTERVALS = INTERVALS_LIST.partition("/")[0]
 
 
 @dataclass(frozen=True)
@@ -76,6 +77,7 @@ class Attempt:
     anew: bool = False
     events: list[Event] = field(default_factory=list)
     measured: dict[int, MeasuredPart] = field(default_factory=dict)
+    entropy: str = ""  #: the name of the source, once it is written down
 
     @property
     def stage(self) -> StageKey:
@@ -161,17 +163,18 @@ class LedgerFile:
         """The rest of the draws of the stage that began last, where writing them down was interrupted."""
         self._append([{"draw": to_json(e)} for e in events])
 
-    def acknowledge(self, parts: Iterable[MeasuredPart]) -> None:
+    def acknowledge(self, parts: Iterable[MeasuredPart], *, together: bool = False) -> None:
         """These parts are measured. Returns when that is on disk; what they name must be already. What was acknowledged
-        before is not written again.
+        before is not written again. Of parts that are acknowledged ``together`` all are on disk, or none.
 
         Raises:
             PrivacyError: one was measured before with another result.
         """
-        self._append([
-            {"part": {"universe": p.universe, "level": p.level, "shard": p.shard, "stream": p.stream, "files": dict(p.files)}}
+        told = [
+            {"universe": p.universe, "level": p.level, "shard": p.shard, "stream": p.stream, "files": dict(p.files)}
             for p in parts if not _is_there(self.entries, p)
-        ])  # fmt: skip
+        ]  # fmt: skip
+        self._append([{"parts": told}] if together and told else [{"part": p} for p in told])
 
     def close(self) -> None:
         """Nothing will be drawn any more."""
@@ -215,16 +218,19 @@ def _apply(entry: Mapping[str, Any], out: Entries) -> None:
         key, anew = value.get("key"), value.get("anew", False)
         if type(value["parts"]) is not int or value["parts"] < 0 or anew not in (True, False):
             raise ValueError("a stage of how many parts")
-        out.attempts.append(Attempt(value["universe"], value["level"], value["parts"], key, anew))
+        out.attempts.append(
+            Attempt(value["universe"], value["level"], value["parts"], key, anew, entropy=value["entropy"])
+        )
     elif kind == "draw":
         event, now = from_json(value), out.attempts[-1]
         if (event.universe, event.level) != now.stage or now.measured:
             raise ValueError("a draw outside its stage")
         now.events.append(event)
-    elif kind == "part":
-        part = MeasuredPart(value["universe"], value["level"], value["shard"], value["stream"], dict(value["files"]))
-        _is_there(out, part)
-        out.last()[part.stage].measured[part.shard] = part
+    elif kind in ("part", "parts"):
+        for p in [value] if kind == "part" else value:
+            part = MeasuredPart(p["universe"], p["level"], p["shard"], p["stream"], dict(p["files"]))
+            _is_there(out, part)
+            out.last()[part.stage].measured[part.shard] = part
     elif kind == "done":
         out.closed = True
     else:
@@ -297,12 +303,13 @@ def _folders(release: Path, kinds: Sequence[str]) -> list[Path]:
 
 def digests(release: Path, known: Mapping[str, str] | None = None) -> dict[str, str]:
     """SHA-256 of all that a release holds beside its privacy statement: of every folder of measurements and of
-    constraints, and of every other file, but for ``intervals/``, which anybody can add (:mod:`das.release.replicated`). Files
+    constraints, and of every other file; of ``intervals/`` the list, which has the digests of the others. Files
     whose digest is ``known``, by their paths, are not read again."""
     folders = _folders(release, (*_MEASURED, "Constraint"))
     inside = {*folders, release / INTERVALS}
     files = sorted(p for p in release.rglob("*") if p.is_file() and not inside & {*p.parents})
-    stated = [p for p in files if p.parent != release or p.name not in (NAME, PAGE)]
+    stated = [p for p in files if p.parent != release or p.name not in (NAME, PAGE, SIGNATURE)]
     told = {release / path: sha256 for path, sha256 in (known or {}).items()}
+    stated += [p for p in (release / INTERVALS_LIST,) if p.is_file()]
     found = {p: folder_digest(p, told) for p in folders} | {p: file_digest(p) for p in stated}
     return {str(p.relative_to(release)): sha256 for p, sha256 in found.items()}

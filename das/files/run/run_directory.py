@@ -7,19 +7,23 @@ import hashlib
 import json
 import os
 import shutil
-import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 from urllib.parse import quote
 
 from das.errors import ReleaseError, SpecError, UserError
 from das.files import atomic
+from das.files.release.plain import refuse_pipes
 from das.model.kinds import PERSONS, kind_of
 
 #: What is in the folder of a sweep.
 SWEEP = ("runs", "sweep.csv", "summary.csv", "paired.csv", "sweep.html", "privacy.json")
+
+
+#: The most bytes of a text that is read whole; /dev/zero has more.
+LONGEST = 1 << 28
 
 
 class RunDirectory:
@@ -174,15 +178,20 @@ def refuse_inside_release(path: Path) -> None:
                             remedy="choose a place outside it")  # fmt: skip
 
 
+def refuse_to_resume(folder: Path) -> NoReturn:
+    """Raises :class:`UserError`: there is nothing in ``folder`` that could go on. A new run must not begin instead, where
+    somebody has mistyped the folder's name: it would spend the budget once more."""
+    if not folder.exists():
+        raise UserError("nothing to resume: there is no such folder", where=folder,
+                        remedy="check the path; without --resume a new run begins, and spends its budget")  # fmt: skip
+    raise UserError("nothing to resume: nothing was begun here, or it was stopped before anything was drawn", where=folder,
+                    remedy="check the path; or delete the folder, and run again without --resume")  # fmt: skip
+
+
 def refuse_full(folder: Path) -> None:
     """Raises :class:`UserError` where there is something in it, or it is none."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise UserError("is there already, and not empty", where=folder, remedy="choose a new folder")
-
-
-def links(folder: Path) -> list[Path]:
-    """Links in it to folders, or to nothing."""
-    return [p for p in sorted(folder.rglob("*")) if p.is_symlink() and not p.is_file()]
 
 
 def create_private(folder: Path) -> None:
@@ -196,10 +205,11 @@ def create_private(folder: Path) -> None:
 
 
 def check_sweep(out: Path, grid: set[str]) -> None:
-    """Before a sweep is resumed: ``out`` is one, or is not there yet, and every run that it has made is in the grid, for
-    its statement counts them all. Raises :class:`UserError`."""
-    if not out.exists():
-        return
+    """Before a sweep is resumed: ``out`` is one, and every run that it has made is in the grid, for its statement counts
+    them all. Raises :class:`UserError`."""
+    if not out.exists() or (out.is_dir() and not any(out.iterdir())):
+        refuse_inside_release(out)
+        refuse_to_resume(out)
     if not out.is_dir() or any(p.name not in SWEEP and not p.name.startswith(".") for p in out.iterdir()):
         raise UserError(
             "is no sweep: there are other things in it", where=out, remedy="choose the folder of a sweep, or a new one"
@@ -223,7 +233,12 @@ def entries(folder: Path) -> list[str]:
 def read_text(path: Path, what: str, remedy: str = "check the path") -> str:
     """A text file that a user names. Raises :class:`SpecError` where it is missing (``remedy``) or not UTF-8."""
     try:
-        return Path(path).read_text(encoding="utf-8")
+        with Path(path).open("rb") as file:
+            if len(data := file.read(LONGEST + 1)) > LONGEST:
+                raise SpecError(
+                    f"this {what} has more than {LONGEST:,} bytes", where=path, remedy="give the file itself"
+                )
+        return data.decode("utf-8")
     except FileNotFoundError:
         raise SpecError(f"there is no such {what}", where=path, remedy=remedy) from None
     except (OSError, UnicodeDecodeError) as error:
@@ -242,20 +257,10 @@ def write_outside(path: Path, data: bytes, *, confidential: bool) -> None:
 
 
 def release_of(path: Path) -> Path:
-    """The folder ``release/`` of a run, or the release itself."""
-    return path / "release" if (path / "release").is_dir() else path
-
-
-def is_private(path: Path) -> bool:
-    """Whether the specification of the run or release at ``path``, or of which it is a folder, names no seed."""
-    for folder in (path / "release", path, path.parent):
-        try:
-            spec = tomllib.loads((folder / "spec.toml").read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            continue  # not there, or not readable: whoever needs it says so
-        if isinstance(run := spec.get("run"), dict) and "seed" in run:
-            return False
-    return True
+    """The folder ``release/`` of a run, or the release itself. Raises :class:`ReleaseError` where reading it would never end."""
+    release = path / "release" if (path / "release").is_dir() else path
+    refuse_pipes(release)
+    return release
 
 
 def read_json(path: Path) -> dict[str, Any]:
@@ -263,7 +268,9 @@ def read_json(path: Path) -> dict[str, Any]:
         value = json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=_once, parse_constant=_refused)
     except (OSError, ValueError, RecursionError) as error:
         raise ReleaseError(
-            f"cannot be read ({error})", where=path, remedy="is this the folder of a finished run?"
+            f"cannot be read ({getattr(error, 'strerror', None) or error})",
+            where=path,
+            remedy="is this the folder of a finished run?",
         ) from None
     if not isinstance(value, dict):
         raise ReleaseError("is not a JSON object", where=path, remedy="is this the folder of a finished run?")

@@ -9,9 +9,10 @@ from pathlib import Path
 
 from das.files import rows_csv
 from das.model.error_rows import ErrorRow, PairedRow, SummaryRow, SweepRow
+from das.model.not_private import Private
 
 
-def write(path: Path, rows: Sequence[SweepRow], *, private: bool = True) -> None:
+def write(path: Path, rows: Sequence[SweepRow], *, private: Private = True) -> None:
     """Long: one line for each line of each run's ``errors.csv``."""
     header = ("budget", "budget_exact", "method", "repeat", *rows_csv.columns(ErrorRow))
     error = attrgetter(*rows_csv.columns(ErrorRow))
@@ -19,17 +20,17 @@ def write(path: Path, rows: Sequence[SweepRow], *, private: bool = True) -> None
     rows_csv.write(path, header, lines, private=private)
 
 
-def write_summary(path: Path, rows: Sequence[SummaryRow], *, private: bool = True) -> None:
+def write_summary(path: Path, rows: Sequence[SummaryRow], *, private: Private = True) -> None:
     """One line for each budget, method, level, query, source and class: means and intervals over the repeats."""
     _write(path, SummaryRow, rows, private)
 
 
-def write_paired(path: Path, rows: Sequence[PairedRow], *, private: bool = True) -> None:
+def write_paired(path: Path, rows: Sequence[PairedRow], *, private: Private = True) -> None:
     """One line for each budget, level, query, class and method but the first, beside the first on the same noise."""
     _write(path, PairedRow, rows, private)
 
 
-def _write(path: Path, kind: type, rows: Sequence[SummaryRow] | Sequence[PairedRow], private: bool) -> None:
+def _write(path: Path, kind: type, rows: Sequence[SummaryRow] | Sequence[PairedRow], private: Private) -> None:
     """Rows whose first field is the budget."""
     header = ("budget", "budget_exact", *rows_csv.columns(kind)[1:])
     values = attrgetter(*rows_csv.columns(kind))

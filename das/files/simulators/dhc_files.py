@@ -24,6 +24,7 @@ from das.engine.progress import SILENT, Progress
 from das.errors import InputError
 from das.files import atomic
 from das.files.readers.registry import read
+from das.files.run.run_directory import create_private
 from das.files.simulators import dhc
 from das.files.simulators.census_2010 import writing
 from das.files.simulators.dhc import SimulatedDhc
@@ -47,7 +48,9 @@ def simulate(
 ) -> list[Path]:
     """Read a redistricting extract, make up persons and households with its counts, and write the three files; returns their paths.
 
-    The files are a function of the input and the seed, and have the counts of the input exactly: they are as confidential as it is.
+    The files are a function of the input and the seed, and have the counts of the input exactly: they are as confidential as it is,
+    and their owner's alone; so is the folder, if it is new or empty.
+
     Raises :class:`InputError` for what the reader or :func:`das.files.simulators.dhc.simulate` refuses.
     """
     if reader not in READERS:
@@ -70,7 +73,7 @@ def simulate(
 
 
 def write(directory: Path | str, world: SimulatedDhc, blocks: ArrayLike) -> list[Path]:
-    """Write the three files, all or none, and return their paths. ``blocks``: the code of each block.
+    """Write the three files, all or none and their owner's alone, and return their paths. ``blocks``: the code of each block.
 
     Raises :class:`InputError` for codes of other blocks, and where nothing can be written.
     """
@@ -79,7 +82,9 @@ def write(directory: Path | str, world: SimulatedDhc, blocks: ArrayLike) -> list
         raise InputError(f"{len(set(codes))} codes of {world.blocks} blocks", where="simulate", remedy="give each block one of its own")  # fmt: skip
     tables = (_persons(world, codes), _households(world, codes), _units(world, codes))
     paths = [Path(directory, name) for name in NAMES]
-    with writing(Path(directory)), atomic.files(paths) as drafts:
+    if not (folder := Path(directory)).exists() or (folder.is_dir() and not any(folder.iterdir())):
+        create_private(folder)
+    with writing(folder), atomic.files(paths, 0o600) as drafts:
         for table, draft in zip(tables, drafts, strict=True):
             pq.write_table(pa.table(table), draft, compression="zstd")
     return paths

@@ -8,7 +8,6 @@ as stated, and from the source that is named.
 """
 
 from das.release.verify.books import drawn
-from das.release.verify.sealed import same_software
-from das.release.verify.whole import check, statement
+from das.release.verify.whole import check, statement, verified
 
-__all__ = ["check", "drawn", "same_software", "statement"]
+__all__ = ["check", "drawn", "statement", "verified"]

@@ -12,6 +12,8 @@ import numpy as np
 from das.accounting import statement as stated
 from das.accounting.document import ALTERED, NAME, Statement
 from das.errors import ReleaseError
+from das.files.parquet import is_marked, refuse_marked
+from das.files.provenance import marked_files
 from das.files.release import measured_spine as tree_file
 from das.files.release import spine as spine_file
 from das.files.release import statement as privacy_statement
@@ -22,6 +24,7 @@ from das.model.codes import text
 from das.model.ledger import Event
 from das.model.measured_spine import MeasuredSpine
 from das.model.mechanisms import MECHANISMS
+from das.noise import entropy
 from das.release.dhc import is_dhc_release, open_dhc
 from das.release.groups import is_groups, open_groups
 from das.release.verify.place import place
@@ -95,6 +98,30 @@ def check_books(release: Path, said: Statement) -> None:
     """Raises :class:`ReleaseError` at the first line that is not what it should be."""
     _check_sums(said, release / NAME)
     _check_ledger(said, release)
+
+
+def check_source(release: Path, name: str, private: bool) -> None:
+    """Every line of the ledger names the source of the noise that the specification has, and its run key is that of no small seed: a
+    seed that was taken out of the one is still in the other."""
+    path, remedy = release / "ledger.jsonl", f"publish nothing of it; {ALTERED}"
+    attempts = LedgerFile(path).entries.attempts
+    for a in attempts:
+        if a.entropy != name:
+            raise ReleaseError(f"{a.universe} at {a.level} was drawn from {a.entropy!r}, and the specification says {name!r}",
+                               where=path, remedy=remedy)  # fmt: skip
+    for key in dict.fromkeys(a.key for a in attempts if private and a.key is not None):
+        if (seed := entropy.seed_of(key)) is not None:
+            raise ReleaseError(f"the run key {key} is that of the seed {seed}, and the specification names none", where=path,
+                               remedy=remedy)  # fmt: skip
+
+
+def check_marks(release: Path, private: bool) -> None:
+    """The files of measurements, and of exact counts beside them, say of themselves whether they were seeded, as the specification
+    does."""
+    for path in marked_files(release):
+        refuse_marked(path, private)
+        if not private and not is_marked(path):
+            raise ReleaseError("the run was seeded, and this file does not say so", where=path, remedy=ALTERED)
 
 
 def _check_sums(said: Statement, path: Path) -> None:

@@ -94,7 +94,8 @@ def _check_known(opened: OpenedDhc, said: Statement) -> None:
     units = opened.spec.universe(UNITS)
     root = opened.source(units).root
     listed = {(c.universe, c.level, c.constraint, c.sign) for c in said.outside}
-    there = {(name, level, query, "=") for name, pairs in opened.spec.exact.items() for level, query in pairs}
+    there = {(UNITS, level, query, "=") for level, query in opened.spec.exact[UNITS]}
+    there |= {(c.universe, c.level, c.constraint, c.sign) for c in opened.spec.taken_over}
     if listed != there:
         raise ReleaseError("it lists other constraints than the specification has", where=opened.folder, remedy=ALTERED)
     ((level, query),) = opened.spec.exact[UNITS]

@@ -5,26 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from das.accounting.codec import own_digest
-from das.accounting.document import ALTERED, NAME, PAGE, Stated, Statement
+from das.accounting.codec import identity, own_digest
+from das.accounting.document import ALTERED, INTERVALS_LIST, NAME, PAGE, Stated, Statement
 from das.errors import ReleaseError
 from das.files.release import replicates
 from das.files.release import statement as privacy_statement
+from das.files.release.plain import require_plain
 from das.files.run import run_directory
 from das.files.run.ledger import INTERVALS, LedgerFile, digests, measured_files
-from das.release.seal import page, software
 from das.release.verify.place import place
-
-
-def same_software(said: Stated) -> bool:
-    """Whether the page could be written again: its bytes depend on who writes it."""
-    return dict(said.software) == software()
 
 
 def check_seal(release: Path, said: Statement) -> None:
     """Every file of the release is there, and is the one of which the statement has the digest, and of measurements the
-    ledger, too; and there is no other: none that is hidden, and no link to a folder, which would bring its files along
-    where the release is copied."""
+    ledger, too; and there is no other, hidden or not."""
     parts = {name: run_directory.file_digest(path) for name, path in measured_files(release).items()}
     check_digests(release, said, parts)
     _check_parts(release, parts)
@@ -35,12 +29,11 @@ def check_seal(release: Path, said: Statement) -> None:
 
 def check_digests(release: Path, said: Stated, parts: Mapping[str, str] | None = None) -> None:
     """The same, of a statement of any publisher's measurements, without the ledger; ``parts`` are digests of files that are known."""
-    if links := run_directory.links(release):
-        raise ReleaseError(
-            "is a link, and no file of the release", where=links[0], remedy=f"take it away; or {ALTERED}"
-        )
+    require_plain(release)
     if (release / INTERVALS).exists():
         replicates.check(release / INTERVALS)
+        if run_directory.read_json(release / INTERVALS_LIST).get("release") != identity(said):
+            raise ReleaseError("these are intervals of another release", where=release / INTERVALS, remedy=ALTERED)
     found = digests(release, parts) | {NAME: own_digest(said)}
     if (release / PAGE).is_file():
         found[PAGE] = run_directory.file_digest(release / PAGE)
@@ -51,7 +44,8 @@ def check_digests(release: Path, said: Stated, parts: Mapping[str, str] | None =
                                remedy=ALTERED)  # fmt: skip
         if listed is None:
             raise ReleaseError(f"{name} is in the release, and not in its statement", where=release,
-                               remedy=f"finish an interrupted run with --resume; take away what was added; or {ALTERED}")  # fmt: skip
+                               remedy="take the folder away, and make the intervals with `das intervals`, which seals them"
+                               if name == INTERVALS_LIST else f"finish an interrupted run with --resume; take away what was added; or {ALTERED}")  # fmt: skip
         if listed != here:
             raise ReleaseError(f"digests.{name} is {listed}, and computed again {here}",
                                where=place(release / NAME, ("digests", name)), remedy=ALTERED)  # fmt: skip
@@ -64,9 +58,3 @@ def _check_parts(release: Path, here: Mapping[str, str]) -> None:
         if here.get(name) != told.get(name):
             raise ReleaseError(f"the digest is {here.get(name, 'of no file')}, and in ledger.jsonl {told.get(name, 'there is none')}",
                                where=release / name, remedy=ALTERED)  # fmt: skip
-
-
-def check_page(release: Path, said: Statement, name: str) -> None:
-    """The page of a release called ``name``, written again."""
-    if same_software(said) and page(said, name) != run_directory.read_text(release / PAGE, "page"):
-        raise ReleaseError("is not the page of this statement, written again", where=release / PAGE, remedy=ALTERED)

@@ -80,6 +80,8 @@ def gls(world: World, held: Held, bounds: Mapping[str, LevelBounds], equations: 
     possible = (
         np.ones_like(lowest.upper[:, lowest.group], dtype=bool) if lowest.exact else lowest.upper[:, lowest.group] > 0
     )
+    if lowest.total is not None:  # where nobody is, nobody is in any cell
+        possible = possible & (lowest.total[:, None] > 0)
     free = np.flatnonzero((possible & lowest.possible).ravel())
     normal, rhs = np.zeros((len(free),) * 2), np.zeros(len(free))
     for (level, name), (values, variance) in held.items():

@@ -91,12 +91,12 @@ def test_other_columns_and_another_order_do_not_matter(tmp_path: Path) -> None:
     [
         ("|PLACEFP", "|PLACE", "TABBLKST", "has no column PLACEFP"),
         ("AIANNHCE", "AIANNHCE|TABBLK", "TABBLKST", "more than one column TABBLK"),
-        ("02|001|000002|0001", "2|001|000002|0001", "2|001|000002", "TABBLKST is '2', not 2 digits"),
-        ("02|001|000002|0001", "02|0010|000002|0001", "02|0010|", "TABBLKCOU is '0010'"),
-        ("02|001|000002|0001", "02|001|00000x|0001", "02|001|00000x", "TABTRACTCE is '00000x'"),
-        ("02|001|000002|0001", "02|001|000002|", "02|001|000002", "TABBLK is ''"),
-        ("|0001|22800|0001", "|0001|2280|0001", "02|001|", "PLACEFP is '2280'"),
-        ("|0001|22800|0001", "|0001|22800|A001", "02|001|", "AIANNHCE is 'A001'"),
+        ("02|001|000002|0001", "2|001|000002|0001", "2|001|000002", "TABBLKST is not 2 digits"),
+        ("02|001|000002|0001", "02|0010|000002|0001", "02|0010|", "TABBLKCOU is not"),
+        ("02|001|000002|0001", "02|001|00000x|0001", "02|001|00000x", "TABTRACTCE is not"),
+        ("02|001|000002|0001", "02|001|000002|", "02|001|000002", "TABBLK is not"),
+        ("|0001|22800|0001", "|0001|2280|0001", "02|001|", "PLACEFP is not"),
+        ("|0001|22800|0001", "|0001|22800|A001", "02|001|", "AIANNHCE is not"),
         ("|0001|22800|0001", "|0001|22800", "02|001|", "has 5 fields, where 6 are expected"),
         ("01|001|000001|0001|", "01|001|000001|0002|", "01|001|000001|0002|99999", "block 010010000010002 is there already"),
         ("\n72|", "\n78|", None, "has no block of state 72"),
@@ -175,31 +175,31 @@ def test_households_have_two_cells(tmp_path: Path) -> None:
 
 LINE = "028|1|True|01|001|000001|0001|01|1000|Null|Null|Null|Null|Null|Null|Null|2010"
 PERSON_FAULTS = [
-    ("028|1|", "116|1|", "QAGE is '116', not an age from 0 to 115"),
-    ("028|1|", "-1|1|", "QAGE is '-1'"),
-    ("028|1|", "|1|", "QAGE is ''"),
-    ("028|1|", "0028|1|", "QAGE is '0028'"),
-    ("028|1|", "028|3|", "QSEX is '3', not 1 or 2"),
-    ("028|1|", "028||", "QSEX is ''"),
-    ("True|01|", "true|01|", "HOUSEHOLDER is 'true', not True or False"),
-    ("True|01|", "True|1|", "TABBLKST is '1', not 2 digits"),
-    ("|001|000001|0001|01|", "|0O1|000001|0001|01|", "TABBLKCOU is '0O1'"),
-    ("|001|000001|0001|01|", "|001|00001|0001|01|", "TABTRACTCE is '00001'"),
-    ("|001|000001|0001|01|", "|001|000001|001|01|", "TABBLK is '001'"),
-    ("|001|000001|0001|01|", "|001|000001|0001|1|", "CENRACE is '1'"),
+    ("028|1|", "116|1|", "QAGE is not an age from 0 to 115"),
+    ("028|1|", "-1|1|", "QAGE is not"),
+    ("028|1|", "|1|", "QAGE is not"),
+    ("028|1|", "0028|1|", "QAGE is not"),
+    ("028|1|", "028|3|", "QSEX is not 1 or 2"),
+    ("028|1|", "028||", "QSEX is not"),
+    ("True|01|", "true|01|", "HOUSEHOLDER is not True or False"),
+    ("True|01|", "True|1|", "TABBLKST is not 2 digits"),
+    ("|001|000001|0001|01|", "|0O1|000001|0001|01|", "TABBLKCOU is not"),
+    ("|001|000001|0001|01|", "|001|00001|0001|01|", "TABTRACTCE is not"),
+    ("|001|000001|0001|01|", "|001|000001|001|01|", "TABBLK is not"),
+    ("|001|000001|0001|01|", "|001|000001|0001|1|", "CENRACE is not"),
     ("|001|000001|0001|01|", "|001|000001|0009|01|", "is in block 010010000010009, which GRF-C.txt does not have"),
-    ("|1000|Null", "|Null|Null", "QRACE1 is 'Null', not four digits"),
-    ("|1000|Null", "|0100|Null", "QRACE1 is '0100', not four digits, of which the first is not 0"),
-    ("|1000|Null", "|1001|Null", "QRACE1 is '1001', which race-and-ethnicity-codes.txt does not have"),
-    ("|1000|Null", "|1000|null", "QRACE2 is 'null', not four digits, of which the first is not 0, nor Null"),
-    ("|1000|Null", "|1000|1001", "QRACE2 is '1001', which race-and-ethnicity-codes.txt does not have"),
+    ("|1000|Null", "|Null|Null", "QRACE1 is not four digits"),
+    ("|1000|Null", "|0100|Null", "QRACE1 is not four digits, of which the first is not 0"),
+    ("|1000|Null", "|1001|Null", "QRACE1 is a code that race-and-ethnicity-codes.txt does not have"),
+    ("|1000|Null", "|1000|null", "QRACE2 is not four digits, of which the first is not 0, nor Null"),
+    ("|1000|Null", "|1000|1001", "QRACE2 is a code that race-and-ethnicity-codes.txt does not have"),
     ("|1000|Null|Null", "|1000|Null|1000", "has a code of race after a Null"),
     ("Null|Null|2010", "Null|1000|2010", "has a code of race after a Null"),
-    ("|2010\n", "|Null\n", "QSPAN is 'Null'"),
-    ("|2010\n", "|2011\n", "QSPAN is '2011', which race-and-ethnicity-codes.txt does not have"),
+    ("|2010\n", "|Null\n", "QSPAN is not"),
+    ("|2010\n", "|2011\n", "QSPAN is a code that race-and-ethnicity-codes.txt does not have"),
     ("|2010\n", "\n", "has 16 fields, where 17 are expected"),
     ("|2010\n", "|2010|\n", "has 18 fields, where 17 are expected"),
-    ("|2010\n", "|" + "2" * 1000 + "\n", "QSPAN is '2222"),
+    ("|2010\n", "|" + "2" * 1000 + "\n", "QSPAN is not"),
     ("028|1|", "\xff8|1|", "QAGE is"),
 ]
 
@@ -222,12 +222,12 @@ def test_every_rule_of_persons(tmp_path: Path, old: str, new: str, says: str) ->
 @pytest.mark.parametrize(
     "old, new, says",
     [
-        ("|63|", "|64|", "HHRACE is '64', not 2 digits from 01 to 63"),
-        ("|63|", "|00|", "HHRACE is '00'"),
-        ("|1|4\n", "|6|4\n", "HOUSEHOLD_TYPE is '6', not 1, 2, 3, 4 or 5"),
-        ("|1|4\n", "|0|4\n", "HOUSEHOLD_TYPE is '0'"),
-        ("|1|4\n", "|1|5\n", "TEN is '5'"),
-        ("|1|4\n", "|1|\n", "TEN is ''"),
+        ("|63|", "|64|", "HHRACE is not 2 digits from 01 to 63"),
+        ("|63|", "|00|", "HHRACE is not"),
+        ("|1|4\n", "|6|4\n", "HOUSEHOLD_TYPE is not 1, 2, 3, 4 or 5"),
+        ("|1|4\n", "|0|4\n", "HOUSEHOLD_TYPE is not"),
+        ("|1|4\n", "|1|5\n", "TEN is not"),
+        ("|1|4\n", "|1|\n", "TEN is not"),
     ],
 )
 def test_every_rule_of_households(tmp_path: Path, old: str, new: str, says: str) -> None:
@@ -430,15 +430,15 @@ def test_totals_may_be_a_table_in_parts(tmp_path: Path) -> None:
     "old, new, says",
     [
         ("01|STATE|2001", "1|USA|2001", "4: is a group that is there already"),
-        ("01|STATE|2001", "01|NATION|2001", "4: REGION_TYPE is 'NATION', not USA, STATE"),
-        ("01|STATE|2001", "01|STATE|2002", "4: ITERATION_CODE is '2002', which is not an iteration"),
-        ("01|STATE|2001", "01|STATE|1001", "4: ITERATION_CODE is '1001', which is not an iteration"),
-        ("01|STATE|2001", "01|STATE|201", "4: ITERATION_CODE is '201', not four digits"),
-        ("01|STATE|2001", "x1|STATE|2001", "4: REGION_ID is 'x1'"),
-        ("2001|7", "2001|7.5", "4: COUNT is '7.5', not a whole number"),
-        ("2001|7", "2001|--7", "4: COUNT is '--7'"),
-        ("2001|7", "2001|", "4: COUNT is ''"),
-        ("2001|7", "2001|-", "4: COUNT is '-'"),
+        ("01|STATE|2001", "01|NATION|2001", "4: REGION_TYPE is not USA, STATE"),
+        ("01|STATE|2001", "01|STATE|2002", "4: ITERATION_CODE is not an iteration"),
+        ("01|STATE|2001", "01|STATE|1001", "4: ITERATION_CODE is not an iteration"),
+        ("01|STATE|2001", "01|STATE|201", "4: ITERATION_CODE is not four digits"),
+        ("01|STATE|2001", "x1|STATE|2001", "4: REGION_ID is not"),
+        ("2001|7", "2001|7.5", "4: COUNT is not a whole number"),
+        ("2001|7", "2001|--7", "4: COUNT is not"),
+        ("2001|7", "2001|", "4: COUNT is not"),
+        ("2001|7", "2001|-", "4: COUNT is not"),
         ("2001|7", "2001", "4: has 3 fields"),
         ("|COUNT", "|N", "1: has no column COUNT"),
     ],
@@ -544,3 +544,16 @@ def test_the_toy_persons_counted_are_the_known_answers(official: Path, tmp_path:
     assert (len(t1), len(t2)) == (602, 7620)
     assert digest(t1) == "07ee8c2149d90bb919061a792dce5a436006b9ee298199ac936e590ee961636a"
     assert digest(t2) == "ae59046976cd24dca3f23f5dd39a389f8c7ebcea621efbebaac3b714c66b32f0"
+
+
+def test_a_row_of_another_width_that_is_no_text_is_told_by_its_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is decoded before it is handed over; that this fails is nobody's to read."""
+    (tmp_path / "x.txt").write_bytes(b"a|b\n1|2\n\xf5|3|4\n5|6\n")
+    faults = Faults()
+    fields = [Field(n, columns.whole, ("no number",)) for n in "ab"]
+    with Reading(tmp_path / "x.txt", fields, faults) as reading:
+        list(reading.batches())
+    assert [str(f) for f in faults.found] == ["x.txt:3: has 3 fields, where 2 are expected"]
+    assert capsys.readouterr().err == ""

@@ -340,7 +340,7 @@ def test_what_the_release_says_of_itself(small: Path, tmp_path: Path) -> None:
     assert done.exit_code == 0
     assert "note" not in done.output
     said, ours = privacy(tmp_path / "out"), privacy(small)
-    assert (said["private"], said["entropy"], said["ledger"]) == (True, "as published", [])
+    assert (said["private"], said["entropy"], said["ledger"]) == (False, "as published", [])  # that run has a seed
     keys = ("universe", "level", "constraint", "query", "sign")
     outside, known = ([tuple(c[k] for k in keys) for c in s["outside_the_guarantee"]] for s in (said, ours))
     assert sorted(outside) == sorted(c for c in known if c[0] == "persons")
@@ -549,22 +549,21 @@ def test_bounds_of_upper_levels_that_say_more_are_named(run: Path, tmp_path: Pat
 
 def test_a_state_in_two_parts_is_two_units(run: Path, names: Mapping[str, str], tmp_path: Path) -> None:
     """The part of a state in American Indian areas has a code of its own, and all below it with it."""
-    county = names["36001"] if "36001" in names else next(n for o, n in names.items() if o[:2] == "36" and len(o) == 5)
-    split = {o: "1" + n[1:] if n.startswith(county) else n for o, n in names.items()}
-    folder = published(run, tmp_path / "nmf", split, national_only)
-    out = estimated(folder, tmp_path / "out")
+    out = estimated(in_two_parts(run, names, tmp_path / "nmf"), tmp_path / "out")
     spine = spine_file.read(out / "release" / "spine.parquet")
     assert spine.geocodes("State").tolist() == ["034", "036", "042", "136"]
     opened = open_release(out / "release")
     source = opened.source(opened.after.universes[0])
-    assert np.isfinite(source.read("State", "total", 0, 4).variance).tolist() == [True, True, True, False]
+    assert np.isfinite(source.read("State", "total", 0, 4).variance).tolist() == [True, False, True, False]
     assert_constraints(out, run, total=None)
 
 
 def in_two_parts(run: Path, names: Mapping[str, str], out: Path) -> Path:
-    """The published layout with a county of New York in the state's other part."""
+    """The published layout with a county of New York in the state's other part: what was measured of the state is of neither."""
     county = next(n for o, n in names.items() if o[:2] == "36" and len(o) == 5)
-    return published(run, out, {o: "1" + n[1:] if n.startswith(county) else n for o, n in names.items()}, national_only)
+    unmeasured = without("State", "036")
+    split = {o: "1" + n[1:] if n.startswith(county) else n for o, n in names.items()}
+    return published(run, out, split, lambda *given: unmeasured(*given[:2], national_only(*given)))
 
 
 def state_totals(run: Path, folder: Path, **changed: int) -> dict[str, int]:
@@ -594,6 +593,32 @@ def test_the_two_parts_of_a_state_hold_its_total_together(run: Path, names: Mapp
         ("joint_total", "State"), ("hhgq_total_lb", "Block"), ("hhgq_total_ub", "Block")}  # fmt: skip
     state = people(out)["TABBLKST"].to_pylist()
     assert {c: state.count(c) for c in total} == total
+
+
+def test_parts_that_are_missing_are_refused(run: Path, names: Mapping[str, str], tmp_path: Path) -> None:
+    """An estimate would spread the nation's total over the states that are there."""
+    folder = published(run, tmp_path / "nmf", names)
+    for path in [p for p in folder.rglob("State=*") if p.name != "State=034"]:
+        shutil.rmtree(path)
+    with pytest.raises(UserError, match="Parts are missing: here are 034") as caught:
+        convert(folder, tmp_path / "no")
+    assert "standard deviations away" in str(caught.value)
+    assert not (tmp_path / "no").exists()
+    shutil.rmtree(folder / "US.parquet")
+    convert(folder, tmp_path / "one")  # the state is the root
+
+
+def test_a_part_that_is_missing_far_below_is_refused(small: Path, names: Mapping[str, str], tmp_path: Path) -> None:
+    """A tract of several, with all below it."""
+    spine = spine_file.read(small / "release" / "spine.parquet")
+    several = np.flatnonzero(np.bincount(spine.parent[3]) > 1)[0]
+    tract = names[spine.code("Tract", int(np.flatnonzero(spine.parent[3] == several)[0]))]
+
+    def change(level: str, kind: str, table: pa.Table) -> pa.Table:
+        return table.filter(pa.array([not c.startswith(tract) for c in table["geocode"].to_pylist()]))
+
+    with pytest.raises(UserError, match=r"County .* holds .* records, but the units of level Tract below it"):
+        convert(published(small, tmp_path / "nmf", names, change), tmp_path / "no")
 
 
 def test_parts_that_state_different_totals_are_refused(run: Path, names: Mapping[str, str], tmp_path: Path) -> None:

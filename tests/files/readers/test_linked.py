@@ -219,7 +219,7 @@ Fault = Callable[[Frames], tuple[Frames, str]]
 
 
 def unknown_code(f: Frames) -> tuple[Frames, str]:
-    return change(f, "persons", 7, relgq="uncle"), place("persons", 7) + "relgq is 'uncle'"
+    return change(f, "persons", 7, relgq="uncle"), place("persons", 7) + "relgq has a value that is no level of it"
 
 
 def missing_value(f: Frames) -> tuple[Frames, str]:
@@ -241,7 +241,7 @@ def zero_of_persons(f: Frames) -> tuple[Frames, str]:
     row = pick(f["persons"], lambda p: p["relgq"] == "gq-301")
     said = (
         place("persons", row)
-        + "1 of 200 rows are of combinations that cannot occur in schema 'dhcp'; the first: gq-301 x "
+        + "1 of 200 rows are of combinations that cannot occur in schema 'dhcp'; the first: block "
     )
     return change(f, "persons", row, age="19"), said
 
@@ -256,7 +256,7 @@ def zero_of_households(f: Frames) -> tuple[Frames, str]:
     of = pick(f["households"], lambda h: h["household"] == home)
     return f, place(
         "households", of
-    ) + "1 of .* are of combinations that cannot occur in schema 'dhch'; the first: male x 75-84"
+    ) + "1 of .* are of combinations that cannot occur in schema 'dhch'; the first: block '"
 
 
 def no_household(f: Frames) -> tuple[Frames, str]:
@@ -319,7 +319,7 @@ def no_householder(f: Frames) -> tuple[Frames, str]:
     f = change(f, "persons", row, relgq="roommate")
     return f, place(
         "households", int(home)
-    ) + f"1 of .* without a householder, or with several; the first: household '{home}' has 0"
+    ) + f"1 of .* without a householder, or with several; the first: household '{home}'"
 
 
 def two_householders(f: Frames) -> tuple[Frames, str]:
@@ -328,7 +328,7 @@ def two_householders(f: Frames) -> tuple[Frames, str]:
     f = change(f, "persons", row, relgq="householder", age="50")
     return f, place(
         "households", int(home)
-    ) + f"1 of .* without a householder, or with several; the first: household '{home}' has 2"
+    ) + f"1 of .* without a householder, or with several; the first: household '{home}'"
 
 
 def two_spouses(f: Frames) -> tuple[Frames, str]:
@@ -376,11 +376,9 @@ def wrong_type(f: Frames) -> tuple[Frames, str]:
     row = pick(f["households"], lambda h: h["hhtype_dhch"] == "N rel0 own0 ch0 minor0 mg0 size1")
     said = (
         place("households", row)
-        + f"1 of .* not what their members make them; the first: household '{row}', hhtype_dhch 'N rel0 own0 ch0 minor0 mg0 size2'"
+        + f"1 of .* not what their members make them; the first: household '{row}', its hhtype_dhch"
     )
-    return change(
-        f, "households", row, hhtype_dhch="N rel0 own0 ch0 minor0 mg0 size2"
-    ), said + " and of its members .*size1'"
+    return change(f, "households", row, hhtype_dhch="N rel0 own0 ch0 minor0 mg0 size2"), said + "\n"
 
 
 def wrong_race(f: Frames) -> tuple[Frames, str]:
@@ -390,7 +388,7 @@ def wrong_race(f: Frames) -> tuple[Frames, str]:
         f = change(f, "households", row, race="White" if now.iloc[row] != "White" else "Black")
     return f, place(
         "households", 2
-    ) + f"2 of {len(now)} rows .* not what their members make them; the first: household '2', race "
+    ) + f"2 of {len(now)} rows .* not what their members make them; the first: household '2', its race"
 
 
 def no_type(f: Frames) -> tuple[Frames, str]:
@@ -409,21 +407,21 @@ def other_tenure(f: Frames) -> tuple[Frames, str]:
     row = pick(f["households"], lambda h: h["hhtenshort_3lev"] == "rented")
     f = change(f, "households", row, hhtenshort_3lev="clear")
     block = f["households"]["block"].iloc[row]
-    said = rf"households\.csv and units\.csv: 1 of 5 blocks have other numbers of households than of units of a tenure; the first: block '{block}', "
-    return f, said + r"\d+ households and \d+ units of tenure 'clear'"
+    said = rf"households\.csv and units\.csv: 1 of 5 blocks have other numbers of households than of units of a tenure; the first: block '{block}'"
+    return f, said
 
 
 def fewer_units(f: Frames) -> tuple[Frames, str]:
     row = pick(f["units"], lambda u: u["tenvacgq"] == "mortgage")
     f = change(f, "units", row, count=int(f["units"]["count"].iloc[row]) - 1)
-    return f, r"households\.csv and units\.csv: 1 of 5 blocks .* of tenure 'mortgage'"
+    return f, r"households\.csv and units\.csv: 1 of 5 blocks .* of a tenure; the first"
 
 
 def no_facility(f: Frames) -> tuple[Frames, str]:
     row = pick(f["units"], lambda u: u["tenvacgq"] == "gq-501")
     block = f["units"]["block"].iloc[row]
     n = int(((f["persons"]["relgq"] == "gq-501") & (f["persons"]["block"] == block)).sum())
-    said = rf"{n} of 200 rows are in a type of group quarters of which units\.csv has no facility in their block; the first: 'gq-501' in block '{block}'"
+    said = rf"{n} of 200 rows are in a type of group quarters of which units\.csv has no facility in their block; the first: block '{block}'"
     return change(f, "units", row, count=0), said
 
 
@@ -431,16 +429,16 @@ def facility_of_nobody(f: Frames) -> tuple[Frames, str]:
     f = f | {"units": pd.concat([f["units"], pd.DataFrame([{"block": "50", "tenvacgq": "gq-405", "count": 1}])])}
     return (
         f,
-        r"units\.csv: 1 of 5 blocks have more facilities of a type than persons in it; the first: block '50', 1 facilities of 'gq-405' and 0 persons",
+        r"units\.csv: 1 of 5 blocks have more facilities of a type than persons in it; the first: block '50'",
     )
 
 
 def more_than_can_be(f: Frames) -> tuple[Frames, str]:
-    return change(f, "units", 2, count=2**62), place("units", 2) + "count is 4611686018427387904"
+    return change(f, "units", 2, count=2**62), place("units", 2) + "count is too large"
 
 
 def negative(f: Frames) -> tuple[Frames, str]:
-    return change(f, "units", 2, count=-1), place("units", 2) + "count is -1"
+    return change(f, "units", 2, count=-1), place("units", 2) + "count is negative"
 
 
 FAULTS: list[Fault] = [

@@ -13,6 +13,7 @@ from das.errors import ReleaseError, SpecError, UserError
 from das.files import atomic
 from das.files.run import run_directory
 from das.files.run.run_directory import RunDirectory
+from tests.worlds import Worlds
 
 
 @pytest.mark.parametrize("mask", [0o022, 0o000, 0o077])
@@ -131,3 +132,13 @@ def test_json_too_deep_to_read(tmp_path: Path) -> None:
     (tmp_path / "privacy.json").write_text("[" * 100_000)
     with pytest.raises(ReleaseError, match="cannot be read"):
         run_directory.read_json(tmp_path / "privacy.json")
+
+
+@pytest.mark.parametrize("publication", ["counts", "demographic"])
+def test_all_that_a_run_keeps_of_the_truth_is_its_owners_alone(worlds: Worlds, publication: str) -> None:
+    """Each file by itself, so that a copy of the folder keeps it too."""
+    run = worlds.dhc() if publication == "demographic" else worlds.run("run.seed=1", data="one thousand")
+    found = {p: p.stat().st_mode & 0o777 for p in (run / "confidential").rglob("*")}
+    assert len(found) > 5
+    assert {mode for p, mode in found.items() if p.is_file()} == {0o600}
+    assert {mode for p, mode in found.items() if p.is_dir()} == {0o700}

@@ -229,7 +229,7 @@ def test_the_command_makes_folders_that_are_checked(tmp_path: Path, commands: Co
     assert (code, said.split()) == (0, [str(out / "parameters"), str(out / "data")])
     code, said, err = commands.named("detailed")("check", out / "parameters", out / "data")
     assert (code, err) == (0, "")
-    assert said.startswith("2,000 records of persons")
+    assert "\n2,000 records of persons" in said
     code, _, err = run("detailed", "--out", out)
     assert (code, "is there already" in err) == (2, True)
     code, _, err = run("nation", "--out", tmp_path / "n", "--product", "persons")

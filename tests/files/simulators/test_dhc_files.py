@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from pathlib import Path
 
@@ -169,3 +170,18 @@ def test_a_negative_seed_and_a_file_in_the_way(given: tuple[str, Path], tmp_path
 def test_a_format_without_units_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="'ppmf' does not tell which units are occupied"):
         dhc_files.simulate([tmp_path], tmp_path / "out", seed=1, reader="ppmf")
+
+
+def test_what_has_the_counts_of_the_input_is_its_owners_alone(tmp_path: Path, world: SimulatedDhc) -> None:
+    """A folder that has something else in it stays as it is; the files are closed all the same."""
+    before = os.umask(0)
+    try:
+        new, used = tmp_path / "new", tmp_path / "used"
+        used.mkdir(0o755)
+        (used / "other").touch()
+        for folder, mode in ((new, 0o700), (used, 0o755)):
+            paths = dhc_files.write(folder, world, CODES)
+            assert {p.stat().st_mode & 0o777 for p in paths} == {0o600}
+            assert folder.stat().st_mode & 0o777 == mode
+    finally:
+        os.umask(before)

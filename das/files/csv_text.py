@@ -1,0 +1,94 @@
+"""Texts in CSV files, and the one way to write such a file: what a spreadsheet would run, or a screen obey, is made harmless.
+
+A cell that begins with ``=``, ``+``, ``-`` or ``@`` is a formula to a spreadsheet, which can send what is next to it to somebody
+else; a direction mark makes a reader see another name than the one that is there. Names of places and labels come from input,
+so nobody vouches for them. Numbers are no texts, and stay as they are; so does a text that is a negative number, or a
+sign alone, such as the relation of a constraint.
+
+Two rules, each undone by :func:`plain`, which readers call, so that every text comes back as it was:
+
+1. Control characters, marks that change the direction of what follows, and ends of lines become ``\\uXXXX``; so does the
+   backslash of a text that looks like one of these, and a semicolon before what looks like a formula: where the comma is the decimal
+   sign, a spreadsheet cuts lines at semicolons, also in the midst of a text in quotes.
+2. A text that begins like a formula, after any spaces and apostrophes, gets an apostrophe before it. Call these texts S. An
+   apostrophe before a text of S gives a text of S, and no text outside of S is changed; so to take one apostrophe from a
+   text of S that begins with one undoes the rule, and touches nothing else.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Iterable, Sequence
+from typing import IO, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as pacsv
+
+#: For the dictionary of a release.
+SAYS = ("in every CSV file a text that a spreadsheet would take for a formula has an apostrophe before it, and control characters, "
+        "direction marks, and semicolons before what looks like one are written as a backslash, u and four hexadecimal digits; take both back to "
+        "have the text")  # fmt: skip
+#: C0, delete and C1; Arabic letter mark, LRM and RLM, line and paragraph separators, embeddings, overrides, isolates; BOM.
+_MARKS = "\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff"
+_CODE = r"\\u[0-9a-f]{4}"
+_LEAD, _SIGNS = "[' \u00a0]*", "=+@\uff1d\uff0b\uff0d\uff20"
+#: A semicolon ends a cell where the comma is the decimal sign, whatever quotes are around it; what follows must not begin a formula.
+_ENDS = rf';(?=["{_LEAD[1:]}[{_SIGNS}-])'
+_HIDDEN = re.compile(rf"[{_MARKS}]|\\(?=u[0-9a-f]{{4}})|{_ENDS}")
+_NUMBER = r"-(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?(?:/[0-9]+)?\Z"
+_FORMULA = re.compile(rf"{_LEAD}(?:[{_SIGNS}]|(?!{_NUMBER})-).")
+#: Finds every text that is changed, in Arrow's dialect, and some that are not.
+_PERHAPS = rf'[{_MARKS}]|{_CODE}|^{_LEAD}[{_SIGNS}-]|;["{_LEAD[1:]}[{_SIGNS}-]'
+
+
+def safe(text: str) -> str:
+    """A text as it stands in a CSV file.
+
+    >>> safe("=1+1"), safe("-5"), safe("-a"), safe("'t Hoog"), safe("a\\tb")
+    ("'=1+1", '-5', "'-a", "'t Hoog", 'a\\\\u0009b')
+    """
+    shown = _HIDDEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    return f"'{shown}" if _FORMULA.match(shown) else shown
+
+
+def plain(text: str) -> str:
+    """The text that :func:`safe` has written.
+
+    >>> all(plain(safe(text)) == text for text in ("=1", "'=1", "-5", "-a", "a\\tb", "\\\\u0009", ""))
+    True
+    """
+    shown = text[1:] if text.startswith("'") and _FORMULA.match(text) else text
+    return re.sub(_CODE, lambda found: chr(int(found[0][2:], 16)), shown)
+
+
+def write_rows(file: IO[str], rows: Iterable[Sequence[object]]) -> None:
+    """Lines of texts, numbers and empty fields, to a file that was opened with ``newline=""``."""
+    lines = csv.writer(file, lineterminator="\n")
+    lines.writerows([safe(v) if isinstance(v, str) else v for v in row] for row in rows)
+
+
+def write_table(table: pa.Table, file: Any, options: pacsv.WriteOptions) -> None:
+    """The same of Arrow's columns."""
+    pacsv.write_csv(pa.table([_safe(c) for c in table.columns], names=table.column_names), file, options)
+
+
+def read_column(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """The texts of a column that was read."""
+    return _changed(column, plain)
+
+
+def _safe(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    return _changed(column, safe) if pa.types.is_string(column.type) else column
+
+
+def _changed(column: pa.ChunkedArray, by: Any) -> pa.ChunkedArray:
+    """Most columns have no such text, which is found out quickly."""
+    if not pc.any(pc.match_substring_regex(column, _PERHAPS)).as_py():
+        return column
+    return pa.chunked_array(
+        [[None if v is None else by(v) for v in part.to_pylist()] for part in column.chunks], pa.string()
+    )

@@ -1,0 +1,74 @@
+"""A release held against its own measurements: everything after them is made again, and must be what is published.
+
+Digests and statements cannot show that tables follow from the noisy measurements: who can write new digests can write new tables.
+This can, for the measurements are sums of the truth and noise that nobody chose, and the rest follows from them and the
+specification, number for number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from das.accounting.document import ALTERED, INTERVALS_LIST, NAME, PAGE
+from das.engine import Progress
+from das.errors import ReleaseError
+from das.files.detailed import output
+from das.files.release import statement
+from das.files.run import run_directory
+from das.release import estimating, group_tables
+from das.release.dhc import is_dhc_release
+from das.release.groups import is_groups, open_groups
+from das.release.verify.written import Wording
+
+#: Made from the others, and held against them by themselves.
+_APART = (NAME, PAGE, INTERVALS_LIST)
+#: Where the text is that of a version of the software, or of what draws its figures.
+_TEXTS = ("report.html", "dictionary.csv", "spec.toml")
+
+
+def check_recomputed(release: Path, found: Wording, *, workers: int = 1, progress: Progress) -> None:
+    """Estimate again from the measurements of a release that is verified, in a temporary folder, and compare every file.
+
+    Raises:
+        ReleaseError: a file is another, or one is missing or was added.
+    """
+    with TemporaryDirectory(prefix="das-recompute-") as folder:
+        made = Path(folder) / "made"
+        again = _groups(release, made) if is_groups(release) else _estimated(release, made, workers, progress)
+        there = dict(found.said.digests)
+        if is_groups(release):  # its page and estimates are drawn from the tables, which are the question
+            there = {name: digest for name, digest in there.items() if name.startswith(f"{group_tables.TABLES}/")}
+        _compare(release, there, again, found)
+
+
+def _compare(release: Path, there: dict[str, str], again: dict[str, str], found: Wording) -> None:
+    for name in sorted({*there, *again} - set(_APART)):
+        if there.get(name) == again.get(name):
+            continue
+        what = ("is not made from these measurements" if name not in again else "is made from these measurements, and not here"
+                if name not in there else "is not what these measurements give, estimated again")  # fmt: skip
+        if name in _TEXTS and name in there and name in again:
+            found.differs(what, release / name)
+        else:
+            raise ReleaseError(what, where=release / name, remedy=f"{ALTERED}; on another kind of machine a last digit may round "
+                               "otherwise: recompute it where it was made")  # fmt: skip
+
+
+def _estimated(release: Path, out: Path, workers: int, progress: Progress) -> dict[str, str]:
+    make: Callable[..., object] = estimating.estimate_from
+    if is_dhc_release(release):
+        from das.jobs import dhc
+
+        make = dhc.estimate_dhc_from
+    make(release, out, workers=workers, progress=progress)
+    return dict(statement.read(out / "release").digests)
+
+
+def _groups(release: Path, out: Path) -> dict[str, str]:
+    """The tables of population groups, which are sums of noisy cells."""
+    opened = open_groups(release)
+    p = opened.spec.parameters
+    output.write(out, p.product, p.runs, group_tables.rows(opened, {}), private=opened.spec.run.private)
+    return {f"{group_tables.TABLES}/{name}": digest for name, digest in run_directory.tree_digests(out).items()}
