@@ -133,8 +133,7 @@ class LocalEngine:
 
     def _give_up(self, seat: Seat) -> str:
         self._seats.discard(seat)
-        seat.leave()
-        return seat.ending
+        return seat.lost()
 
     def _leave(self) -> None:
         """End all processes, also those that are at work."""

@@ -178,9 +178,13 @@ class Seat:
         except BrokenProcessPool:
             return None
 
-    @property
-    def ending(self) -> str:
-        """How the process has ended, in words."""
+    def lost(self) -> str:
+        """The process has ended: leave its pool; how it ended, in words.
+
+        The pool's own thread asks for the exit status, too, and the system tells it once: of two that ask at a time, the second one
+        is told 255. So this one asks when the pool's thread has ended.
+        """
+        self._pool.shutdown(cancel_futures=True)
         codes = [p.exitcode for p in self._context.made if p.exitcode]
         if not codes:
             return "it ended"

@@ -99,6 +99,20 @@ def test_a_task_that_kills_its_workers_is_given_up(tmp_path: Path) -> None:
     assert "fewer workers" in str(raised.value)
 
 
+def test_how_a_worker_ended_is_asked_by_one_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The system tells it once: where two threads ask together, the second one is told 255."""
+    forkserver = pytest.importorskip("multiprocessing.forkserver")
+    read = forkserver.read_signed
+
+    def slowly(sentinel: int) -> int:
+        time.sleep(0.05)
+        return int(read(sentinel))
+
+    monkeypatch.setattr(forkserver, "read_signed", slowly)
+    with pytest.raises(DasError, match="times .signal 9."):
+        performed(LocalEngine(2), die, tasks(tmp_path, ["fatal"]))
+
+
 @pytest.mark.parametrize("workers", [1, 2])
 def test_what_a_task_raises_is_raised_at_once(tmp_path: Path, workers: int) -> None:
     with pytest.raises(InputError, match="line 3: the count is"):
